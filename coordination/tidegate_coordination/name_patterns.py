@@ -1,8 +1,8 @@
 """Patterns of names, by RE2: of transactional ids as in Kafka (KIP-1152), and of topics.
 
-RE2 needs time that grows with the length of the name times the size of the compiled pattern: with
-32,000 characters and ten times `(a?b?){900}` thirteen seconds.  So the size is bounded, and the
-caller runs what takes long outside of the event loop.
+RE2's time grows with the length of the name times the size of the compiled pattern: 32,000
+characters and ten times `(a?b?){900}` take thirteen seconds.  So the size is bounded, and the
+caller runs long matches outside of the event loop.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MAX_PROGRAM: Final = 5_000
 """RE2's instructions: 0.1 s for the longest transactional id.  `.*` has 12, and `\\pL+` 1,201."""
 LONG_STEPS: Final = 1_000_000
 """The most steps of one match: they take about a millisecond."""
-_RE2: Any = re2  # it has no types
+_RE2: Any = re2  # RE2 has no type hints
 
 
 class _Compiled(Protocol):
@@ -25,7 +25,7 @@ class _Compiled(Protocol):
 
 
 class BadPattern(Exception):
-    """The pattern is no regular expression, or too large: refuse it."""
+    """The pattern is no regular expression, or is too large.  Refuse the pattern."""
 
 
 class NamePattern:

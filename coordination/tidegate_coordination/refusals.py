@@ -1,4 +1,7 @@
-"""Errors that a person can mend, as sentences; the rest are bugs and keep their traceback."""
+"""Errors that a person can fix, as sentences.
+
+All other errors are bugs, and keep their traceback.
+"""
 
 from __future__ import annotations
 
@@ -50,14 +53,14 @@ def sentence_of(error: BaseException, *more: type[BaseException]) -> str | None:
     """Return the message to the operator; None for a bug.  more: errors whose texts are used
     unchanged.
 
-    A group is said by its first error, if a person can mend all of it.
+    For a group, return the sentence of its first error, if a person can fix all errors in it.
     """
     sentences = [_sentence(each, more) for each in leaves(error)]
     return sentences[0] if all(each is not None for each in sentences) else None
 
 
 def first_of(error: BaseException) -> BaseException:
-    """Return the error that sentence_of() says."""
+    """Return the error whose sentence sentence_of() returns."""
     return next(leaves(error))
 
 

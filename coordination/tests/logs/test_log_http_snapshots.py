@@ -103,7 +103,10 @@ async def test_snapshots_on_their_way_are_bounded(
 async def test_a_snapshot_that_was_fetched_is_not_kept_for_good(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """On a listener without uploads, such as a peer listener, no upload is requested again."""
+    """Any request drops old snapshots.
+
+    A listener without uploads, such as a peer listener, gets no request for an upload.
+    """
     service = LogService(TakesTurns(), token=None, read_only=True, in_loop=True)
     newest = json.loads((await asked(service, "/v1/snapshots/newest")).body)
     path = f"/v1/snapshots/{newest['position']}?crc32c={newest['crc32c']}&from=0"

@@ -36,8 +36,8 @@ class Replica:
     def listen(self, on_change: OnChange, tables: Tables) -> None:
         """Call on_change with the touched partition numbers after folds that change a table.
 
-        tables: see state/changes.py.  Listeners are called in the order of registration.  A
-        listener for EVERY_ENTRY adds a call to the cost of each record.
+        tables: which tables count; see state/changes.py.  Listeners are called in the order of
+        registration.  A listener for EVERY_ENTRY adds a call to the cost of each record.
         """
         self._listeners.append((tables, on_change))
 

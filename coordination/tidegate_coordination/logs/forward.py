@@ -1,10 +1,10 @@
 """`forward:HOST:PORT,HOST:PORT?token-file=FILE`: the log as other gateways show it; with TLS if
 `ca-file=FILE`, `key-file=FILE` or `tls=on` is among the parameters; see logs/http/opening.py.
 
-For a gateway that cannot, or may not, reach the log itself. It reads through the peer.listener of
-gateways that do, and sends them what it proposes (forwarding/forwarder.py); it never appends and
-can never lead. One address is enough to begin with; of several, the one that answered last is asked
-first.
+It is for a gateway that cannot, or may not, reach the log itself.  Such a gateway reads through the
+peer.listener of gateways that do, and sends them its proposals (forwarding/forwarder.py).  It never
+appends and can never lead.  One address is enough.  Of several addresses, the one that answered
+last is asked first.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -47,7 +47,7 @@ async def open_log(url: str) -> "ForwardLog":
 
 
 def addresses_of(url: str) -> list[str]:
-    """Return HOST:PORT of each gateway that is named; "" for one that is left out."""
+    """Return HOST:PORT of each gateway that is named; "" for a missing one."""
     places = url.removeprefix("forward:").partition("?")[0]
     return [each.strip().strip("/") for each in places.split(",")]
 
@@ -132,7 +132,7 @@ class ForwardLog:
         """Make a read-only call of the first gateway that answers it.
 
         A gateway that refuses, such as one that itself reads through others, counts as one that
-        does not answer: the other gateways may be back before the operator corrects metadata.log.
+        does not answer: other gateways may answer again before the operator corrects metadata.log.
         """
         failures: list[str] = []
         for _ in self._openings:

@@ -1,7 +1,7 @@
 """`memory:`, the twin of the real logs: lists in this process, nothing survives it.
 
-Gateways of one process share a log by sharing the object. Everything happens between two
-checkpoints, so the order of calls is the order of effects, and a seed repeats it.
+Gateways of one process share a log by sharing the object. A call takes effect between two
+checkpoints, so effects have the order of calls, and a seed repeats them.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ CAPABILITIES: Final = LogCapabilities(
 
 
 async def open_log(url: str) -> "MemoryLog":
-    """A new, empty log; `memory:` takes no name, so two calls never mean the same log."""
+    """A new, empty log; `memory:` has no name, so two calls never open the same log."""
     await trio.lowlevel.checkpoint()
     if url != "memory:":
         raise LogMisconfigured("a log in memory has no name: write `memory:` alone")
@@ -39,10 +39,10 @@ class MemoryLog:
     def __init__(self, capabilities: LogCapabilities = CAPABILITIES) -> None:
         self._capabilities = capabilities
         self._first_position = FIRST_POSITION
-        self._payloads: list[bytes] = []  # of _first_position and on
+        self._payloads: list[bytes] = []  # from _first_position on
         self._snapshot: list[bytes] | None = None
         self._snapshot_position = -1
-        # Not an Event: a ParkingLot wakes in the order of waiting, so a run can be repeated.
+        # Not an Event: a ParkingLot wakes tasks in the order of waiting, so a run can be repeated.
         self._grown = trio.lowlevel.ParkingLot()
 
     @property

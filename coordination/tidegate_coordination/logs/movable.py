@@ -1,9 +1,10 @@
 """A log that can be moved while gateways use it (decision 13).
 
 The state says where the log is: once the entry that holds LogMoved is folded, every later position
-is in the new log.  A caller's first call after that makes sure that the new log holds all entries
-of the old one, which the mover may not have copied; then all calls go to the new log.  No entry is
-appended to the old log after that entry, since a gateway must read it to know the next position.
+is in the new log.  The first call after that makes sure that the new log holds all entries of the
+old one, as the mover may not have copied the last ones.  Then all calls go to the new log.  No
+entry is appended to the old log after LogMoved, because a gateway that knows the next position has
+read LogMoved.
 
 Each call goes to the log that is current when the call starts.  Calls under way at the old log end
 there, and then that log is closed.
@@ -47,7 +48,7 @@ _log = structlog.get_logger("tidegate.log")
 
 @dataclass(eq=False, slots=True)
 class _Opened:
-    """calls: how many are under way."""
+    """calls: the number of calls under way."""
 
     log: MetadataLog
     calls: int = 0
@@ -56,7 +57,7 @@ class _Opened:
 class MovableLog:
     """See the module's head.
 
-    open_next: opens the log at the URL that a move names.  moves: how many were followed.
+    open_next: opens the log at the URL that a move names.  moves: the number of moves followed.
     """
 
     def __init__(self, log: MetadataLog, open_next: OpenNext) -> None:
@@ -71,7 +72,7 @@ class MovableLog:
         self.moves = 0
 
     def follow(self, state: ClusterState) -> None:
-        """Use the log that this state names; the state is folded from entries read here."""
+        """Use the log that this state names; its entries are read through this log."""
         self._state = state
 
     @property
@@ -89,7 +90,7 @@ class MovableLog:
     def _is_here(self, state: ClusterState) -> bool:
         sealed_at = state.log_moves.sealed_at
         if state.position > sealed_at > self._passed:
-            self._passed = sealed_at  # the entries after it were read here, so this is the new log
+            self._passed = sealed_at  # later entries were read here, so this is the new log
         return sealed_at <= self._passed or not self.capabilities.can_append
 
     async def _find(self) -> _Opened:
@@ -101,10 +102,10 @@ class MovableLog:
         return self._present
 
     async def _go_on(self, state: ClusterState) -> None:
-        """Become the new log."""
+        """Switch to the new log."""
         old, sealed_at = self._present, state.log_moves.sealed_at
         if await old.log.read(sealed_at + 1, 1):
-            self._passed = sealed_at  # the old log has no such entry: this is the new one
+            self._passed = sealed_at  # the old log ends before, so this is the new one
             return
         move = state.log_moves.last
         new = await self._followed(move)
@@ -137,7 +138,7 @@ class MovableLog:
         return self._next
 
     async def _prove(self, new: MetadataLog, move: LogMove, sealed_at: int = 0) -> None:
-        """Once for each log that is opened: its snapshot may be large."""
+        """Check an opened log once only, because its snapshot may be large."""
         if not self._is_proven:
             await prove_target(new, move, sealed_at)
             self._is_proven = True

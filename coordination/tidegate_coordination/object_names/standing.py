@@ -62,7 +62,7 @@ def name_of_key(key: str) -> tuple[str, int, ObjectName] | None:
 
 
 def standing_of(state: ClusterState, key: str) -> Known | None:
-    """Look an object up by its key; None as in name_of_key().  It looks at all objects."""
+    """Look an object up by its key; None as in name_of_key().  It walks over all objects."""
     found = name_of_key(key)
     if found is None:
         return None
@@ -77,7 +77,7 @@ def standing_of(state: ClusterState, key: str) -> Known | None:
     if isinstance(name, WalName) and objects.wal_status(name) is WalStatus.ABANDONED:
         return Known(Standing.ABANDONED)
     if isinstance(name, WalName) and objects.wal_status(name) is WalStatus.COMMITTED:
-        return Known(Standing.EXPIRED)  # and its row was collected since
+        return Known(Standing.EXPIRED)  # a collected row is gone from the state
     may_come = state.gateways.is_live(incarnation) or incarnation in state.timelines.salvageable
     return Known(Standing.PENDING if may_come else Standing.ORPHAN)
 

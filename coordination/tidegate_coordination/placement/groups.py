@@ -22,7 +22,7 @@ def candidates(
     """Return the gateways that share the groups without a claim, by node id.
 
     absent: incarnations that do not answer; they get no group as long as others serve.
-    listener: the client's; gateways without it are left out.  None: any.
+    listener: the client's; gateways without that listener are left out.  None: any listener.
     """
     serving = state.gateways.serving()
     if listener is not None:
@@ -34,8 +34,8 @@ def candidates(
 def server(state: ClusterState, group_id: str, among: Mapping[int, Gateway]) -> Gateway | None:
     """Return the gateway that serves the group's members; None if no gateway is live.
 
-    among: see candidates().  A group with a claim waits for the claim's holder, absent or not: no
-    other gateway may serve it before the holder's lease expires.
+    among: see candidates().  A group with a claim waits for the claim's holder, even if the holder
+    is absent: no other gateway may serve the group before the holder's lease expires.
     """
     return holder(state, group_id) or chosen(group_id, among)
 

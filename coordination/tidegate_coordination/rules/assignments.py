@@ -1,7 +1,7 @@
 """Manual replica assignments: checked as Kafka checks them, then only counted.
 
-Any gateway serves any partition, so an assignment cannot bind; its length is kept as the
-replication factor.  Brokers it names must live, as in Kafka.
+Any gateway serves any partition, so an assignment has no other effect: its length is kept as the
+replication factor.  The brokers in an assignment must be live, as in Kafka.
 """
 
 from __future__ import annotations

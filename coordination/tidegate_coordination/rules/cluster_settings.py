@@ -1,9 +1,9 @@
 """The effective settings of topics, for gateways and the pipeline.
 
-A topic's own config holds, else the dynamic config of a gateway, else the dynamic default of all
-gateways, else the static settings that gateways got at their start.  Any gateway validates batches
-and runs the housekeeper, and the pipeline has no static settings at all.  So each gateway writes
-its static settings to the log, and the most careful of their values holds; see
+The first of these that is set holds: the topic's own config, the dynamic config of a gateway, the
+dynamic default of all gateways, the static settings that gateways got at their start.  Any gateway
+validates batches and runs the housekeeper, and the pipeline has no static settings at all.  So each
+gateway writes its static settings to the log, and the most careful of their values holds; see
 configs/cluster_wide.py and decision 23.
 
 An unknown value counts as the most careful possible one: that of a gateway that has not written its
@@ -74,7 +74,7 @@ class _Default(NamedTuple):
 class ClusterSettings:
     """of(topic) costs a dictionary look-up while nothing changes.
 
-    own: of the gateway that asks; None for the pipeline.
+    own: the asking gateway's own settings; None for the pipeline.
     """
 
     def __init__(self, state: ClusterState, own: Own | None = None) -> None:
@@ -155,7 +155,7 @@ class ClusterSettings:
     def _look(self) -> None:
         """Read the settings of gateways again, if they may have changed."""
         state = self._state
-        # Each only rises, so the sum changes if any does.
+        # Each of these only rises, so their sum changes if one of them does.
         version = (
             state.configs.version
             + state.gateways.version
@@ -205,7 +205,7 @@ class ClusterSettings:
         return default
 
     def _careful(self, definition: Definition, on_wrong: OnWrong) -> _Default:
-        """Return the most careful value of all gateways; this gateway's own if it is as careful."""
+        """Return the most careful value of all gateways, with this gateway's layers if possible."""
         said = [_Default(text, each) for text, each in self._said(definition, on_wrong)]
         holds = most_careful(definition, [each.text for each in said])
         same = (each for each in said if most_careful(definition, [each.text]) == holds)

@@ -94,8 +94,8 @@ class ResourceChange:
 class SetConfigs:
     """Answer: per resource None when it changed (or would), or ConfigRefused.
 
-    seen, topic_ids: see rules.topics; so a late proposal does not replace what was acknowledged
-    since.
+    seen, topic_ids: see rules.topics; with them a late proposal does not replace configs that were
+    acknowledged since.
     """
 
     resources: Sequence[ResourceChange]
@@ -289,8 +289,8 @@ def checked_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
 def _refuse_secrets(configs: Mapping[str, str], present: Mapping[str, str]) -> None:
     """Keep secrets out of the log.  A gateway reads them once, so a change would have no effect.
 
-    Kafka takes some for a broker, without a listener's name; they have no effect there either.  One
-    that an earlier release took may stay until it is removed.
+    Kafka accepts some secrets for a broker, without a listener's name, but they have no effect
+    there either.  If an earlier release accepted a secret, it may stay until it is removed.
     """
     new = [
         name

@@ -46,12 +46,15 @@ class Register:
     """Start an incarnation; creates the cluster in an empty log.
 
     cluster_id, lease_ms: used only if the log is empty.  silent: (incarnation, clock_ms) of the
-    gateway with this node id that the caller has watched for a whole lease.  If it has not written
-    since, this expires it: a last gateway has no other to expire it.
+    gateway with this node id that the caller has watched for a whole lease.  If that gateway has
+    not written since, this proposal expires it, since there may be no other gateway to do so.
+
     before: the next incarnation's number when this was proposed, 0 if the proposal cannot arrive
-    late.  A forwarded one can, and must not end the incarnation that its first arrival started.
-    highest_version: the metadata.version up to which it can read; a new cluster starts there.
-    Answer: the incarnation, or the reason of the refusal.
+    late.  A forwarded proposal can arrive twice, and must not end the incarnation that its first
+    arrival started.
+
+    highest_version: the metadata.version up to which the gateway can read; a new cluster starts
+    there. Answer: the incarnation, or the reason of the refusal.
     """
 
     node_id: int
@@ -187,7 +190,7 @@ class ExpireGateways:
     writes: frozenset[str] = field(default=_GATEWAYS, init=False)
 
     def decide(self, view: View) -> Decided[list[int]]:
-        """Expire neither the writer of this entry nor the author: both prove here to be live."""
+        """Expire neither the entry's writer nor the author: the entry proves that both live."""
         alive = {view.writer, view.appender, *view.acknowledged}
         ended = [each for each in view.state.gateways.expired() if each not in alive]
         return Decided([GatewayExpired(each) for each in ended], ended)
@@ -195,7 +198,7 @@ class ExpireGateways:
 
 @dataclass(frozen=True, slots=True)
 class TakeClaim:
-    """Take the claim of a name, whose holder alone may write the guarded things.
+    """Take the claim of a name; only its holder may make the changes that it guards.
 
     Answer: the claim's epoch if the writer holds it now, None if another live gateway does, or if
     the writer drains and others do not.

@@ -32,7 +32,7 @@ def plan_retention(
 
     A topic that is only compacted, is mirrored, or whose settings are None, is never cut.  The
     oldest run is deleted first; the first run that is still needed ends the search, so no run is
-    deleted early.  At most MAX_MOVES at once.  topics: None for all.
+    deleted early.  Returns at most MAX_MOVES moves.  topics: None for all.
     """
     moves: list[tuple[int, int]] = []
     for topic in state.topics.by_id.values() if topics is None else topics:
@@ -55,9 +55,9 @@ def plan_retention(
 def _retained_from(state: ClusterState, partition: Partition, settings: TopicSettings) -> int:
     """Return the first offset that must stay.
 
-    See newest_at_ms() for the age of a run.  Kept runs age, too; their bytes do not count.  Log
-    time may stay ahead for ever if one clock once was ahead: the time of most clocks keeps
-    retention from deleting too early.
+    See newest_at_ms() for the age of a run.  Kept runs age, too; their bytes do not count.  If one
+    clock was ahead once, log time may stay ahead for ever.  So the earlier one of log time and the
+    clocks' median counts, and retention does not delete too early.
     """
     now_ms = state.gateways.earlier_of_median_and(state.log_time_ms)
     offset = partition.floor
@@ -111,7 +111,8 @@ def collectable(
 
     copied_ms: every entry of an earlier log time is in a copy of the log.  Objects that died later
     stay, since a log restored from the copy would not know the segments and would still read them.
-    left_out: numbers.  among: numbers to consider, which may be gone; None for all.
+    left_out: object numbers to skip.  among: object numbers to consider, which may be gone; None
+    for all.
     """
     before_ms = state.log_time_ms - grace_ms
     objects = state.objects

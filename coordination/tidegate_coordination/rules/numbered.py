@@ -20,8 +20,8 @@ class NotDecided(Enum):
 
 WITHDRAWN = "its author waits for it no more"
 TOO_LATE = "it was asked for longer ago than a caller waits"
-# No msgpack begins so, so no answer does: an older release cannot read it, and treats the outcome
-# as unknown.
+# No msgpack value begins with this byte, so no answer does. An older release cannot read such an
+# answer, and treats the outcome as unknown.
 _FAILURE = b"\xc1"
 
 
@@ -40,7 +40,7 @@ class Asked:
     """Facts about a numbered proposal that arrive while it waits to be decided.
 
     again: it may have been decided before, or may be decided again, so even a refusal is kept.
-    is_withdrawn: its author no longer waits for it.  From now on every gateway lets it fail.
+    is_withdrawn: its author no longer waits for it, so every gateway lets it fail from now on.
     """
 
     again: bool = False
@@ -64,8 +64,8 @@ class Failing:
 class Numbered:
     """A proposal of `incarnation`, the `number`-th; see events.Proposed for the rest.
 
-    encode_answer: of the proposal's own answers.  Answer: such an encoded one, failure_answer(), or
-    NotDecided.  before_ms: from this log time on the proposal fails; 0 for no limit.
+    encode_answer: encodes an answer of the proposal.  Answer: an encoded answer, failure_answer(),
+    or NotDecided.  before_ms: from this log time on the proposal fails; 0 for no limit.
     """
 
     incarnation: int
@@ -80,8 +80,8 @@ class Numbered:
 
     @property
     def _scope(self) -> frozenset[str]:
-        # A proposal that was sent twice may be queued twice: the second waits until the first is
-        # folded.
+        # A proposal that was sent twice may be queued twice. The second copy waits until the first
+        # one is folded.
         return frozenset({f"proposal {self.incarnation} {self.number}"})
 
     @property
@@ -143,7 +143,7 @@ class Numbered:
         return replace(self, proposal=Failing(text))
 
     def _is_acknowledged(self, view: View) -> bool:
-        """Return whether its author has abandoned it, in the log or earlier in this entry."""
+        """Return whether its author has acknowledged it, in the log or earlier in this entry."""
         said = max(self.acknowledged, view.acknowledged.get(self.incarnation, 0))
         known = view.state.proposals.is_acknowledged(self.incarnation, self.number)
         return known or self.number <= said

@@ -17,7 +17,7 @@ _MAX_NUMBER = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class ReportPipeline:
-    """Answer: whether the report was accepted; one of an ended incarnation is not."""
+    """Add a driver's report.  Answer: False, without an effect, if its incarnation has ended."""
 
     incarnation: int
     report: PipelineReport

@@ -1,13 +1,13 @@
 """Proposals, and the view with which they are decided.
 
 `decide` is pure: it reads the state and the overlay (the changes of earlier proposals of the same
-entry), and returns events and an answer, or no events and a refusal.  It changes neither; the fold
-of the entry does, once the entry has its position in the log.
+entry), and returns events and an answer, or no events and a refusal.  It does not change the state;
+the fold of the entry does, once the entry has its position in the log.
 
 WAL commits and the steps of transactions are frequent enough to share an entry while touching the
-same partitions: for them the overlay keeps the next offsets, the producer states and the
-transactional ids.  All others declare by scope what they
-read and write, and a proposal that reads what an earlier one of the entry wrote waits for the next.
+same partitions: for these proposals the overlay keeps the next offsets, the producer states and the
+transactional ids.  All other proposals declare by scope what they read and write.  A proposal that
+reads a scope which an earlier proposal of the entry wrote waits for the next entry.
 """
 
 from __future__ import annotations
@@ -47,10 +47,12 @@ class View:
 
     clock_ms: the writer's clock, which the entry will carry.  log_time_ms: see
     ClusterState.log_time_after.  writer: incarnation whose proposal it is, 0 before registration.
-    appender: the incarnation that appends the entry, if it is another.  acknowledged: by author of
+    appender: the incarnation that appends the entry, if that is another one.  acknowledged: by
+    author of
       forwarded proposals, the number up to which the author repeats none, as of the entry so far.
     new_producers: how many producers the entry so far adds, by partition.
-    overlay: that of `transactions`, which a copy of the view shares; None until one is asked for.
+    overlay: the overlay that `transactions` returns, and that copies of the view share; None until
+    it is first needed.
     """
 
     state: ClusterState
@@ -70,7 +72,7 @@ class View:
 
     @property
     def transactions(self) -> TransactionOverlay:
-        """Return the transactional ids as they will be; most entries ask for none."""
+        """Return the transactional ids as the entry will leave them; made when first needed."""
         if self.overlay is None:
             self.overlay = TransactionOverlay(self.state)
         return self.overlay

@@ -1,11 +1,11 @@
 """Creating, growing and deleting topics.
 
-Each proposal holds several topics and answers them one by one, in order.  An event says how many
-partitions a topic has, not which, so 10,000 partitions are as small an entry as one.
+Each proposal holds several topics and answers them one by one, in order.  An event has only the
+number of a topic's partitions, so an entry for 10,000 partitions is as small as for one.
 
 The client's gateway looked up the names of a proposal with the log read up to `seen` (0: unknown).
-If a name was changed after that, it is refused as CHANGED.  The gateway looks it up again if its
-client still waits; else the late proposal has no effect (decision 22).  topic_ids: see
+If a topic was changed after that, it is refused as CHANGED.  The gateway looks it up again if its
+client still waits; otherwise the late proposal has no effect (decision 22).  topic_ids: see
 looked_up.py.
 
 Texts are Kafka's.  Differs from Kafka: a replication factor above the number of gateways is
@@ -75,7 +75,7 @@ class NewTopic:
     """A topic to create.
 
     topic_id: 16 random bytes.  partition_count, replication_factor: -1 for the default.
-    assignments: partition -> node ids; with any, both numbers must be -1.
+    assignments: partition -> node ids; with assignments, both numbers must be -1.
     configs: as sent, null values included.
     """
 
@@ -111,7 +111,7 @@ class CreateTopics:
     writes: frozenset[str] = field(default=_TOPICS, init=False)
 
     def decide(self, view: View) -> Decided[list[Created | Refused]]:
-        """Names that are taken by an earlier topic of the same proposal are taken."""
+        """Names of earlier topics of the same proposal count as taken."""
         taken: dict[str, str] = {}
         answers: list[Created | Refused] = []
         events: list[Event] = []
@@ -271,7 +271,7 @@ class CreatePartitions:
     def decide(self, view: View) -> Decided[list[Refused | None]]:
         """A topic grows as a whole or not at all.
 
-        The bound holds for all topics together, as in Kafka: else one small request could make
+        The bound is for all topics together, as in Kafka.  Otherwise one small request could make
         millions of partitions, which every gateway would have to hold.
         """
         room = MAX_PARTITIONS_PER_REQUEST

@@ -1,7 +1,7 @@
 """Transactional ids as they will be once the entry under construction is folded.
 
-Ends of transactions share an entry with WAL commits and with each other, so each proposal sees what
-the earlier ones of its entry decided.  An id is copied when the first of them needs it.
+Ends of transactions share an entry with WAL commits and with each other, so each proposal must see
+the decisions of earlier proposals of its entry.  An id is copied when the first proposal needs it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class TransactionOverlay:
         return self._state.position + 1
 
     def has_open(self, numbers: Collection[int]) -> bool:
-        """Return whether a transaction that a proposal of the entry asked for has a partition."""
+        """Return whether an open transaction among the copies has a partition."""
         known = (each for each in self._by_name.values() if each is not None)
         return any(not each.partitions.keys().isdisjoint(numbers) for each in known)
 

@@ -1,6 +1,6 @@
 """ACLs and filters of them, with Kafka's numbers (KIP-11, KIP-290).
 
-An ACL is its own key: there are no two with the same fields, and no other identity.
+An ACL is its own key: no two ACLs have the same fields, and an ACL has no other identity.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class PatternType(IntEnum):
 
 
 class Operation(IntEnum):
-    """An operation on a resource."""
+    """An operation on a resource, with Kafka's number."""
 
     UNKNOWN = 0
     ANY = 1
@@ -78,7 +78,7 @@ Number = TypeVar("Number", bound=IntEnum)
 
 
 def known(kind: type[Number], number: int) -> Number:
-    """Return the member with a number from the wire; UNKNOWN (0) for one that Kafka has not."""
+    """Return the member with a number from the wire; UNKNOWN (0) if Kafka has none."""
     try:
         return kind(number)
     except ValueError:
@@ -122,8 +122,8 @@ class Acl(msgspec.Struct, array_like=True, frozen=True, gc=False, order=True):
 class AclFilter(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Which ACLs to show or to delete.  None and the numbers of ANY match everything.
 
-    With MATCH, `name` is that of a resource, and the ACLs are those that apply to it: literal ones,
-    those of all names, and those with a prefix of it.
+    With MATCH, `name` is the name of a resource, and the filter matches the ACLs that apply to it:
+    literal ACLs, ACLs of all names, and ACLs with a prefix of the name.
     """
 
     resource_type: int = ResourceType.ANY

@@ -1,14 +1,14 @@
 """Decides whether a principal may do something, as StandardAuthorizer of Kafka 4.3.1 does.
 
-The ACLs of a principal and a host are joined: per pattern one number, whose bits say which
+The ACLs of a principal and a host are joined into one number for each pattern, whose bits say which
 operations are allowed and which are denied.  A decision looks at up to four groups of patterns:
-those of the principal and of everyone, for its host and for any.  In each it looks for the literal
-name, for all names, and for a prefix of each length that occurs.  So it takes as long with a
-hundred thousand ACLs as with a hundred.
+those of the principal and of everyone, for its host and for any.  In each group it looks up the
+literal name, the pattern of all names, and a prefix of each length that occurs.  So it takes as
+long with a hundred thousand ACLs as with a hundred.
 
-Denied is what one ACL denies; else allowed is what one allows.  To allow READ, WRITE, DELETE or
-ALTER allows DESCRIBE, and to allow ALTER_CONFIGS allows DESCRIBE_CONFIGS; to deny denies no more
-than it says.
+An operation is denied if one ACL denies it; otherwise it is allowed if one ACL allows it.  An ACL
+that allows READ, WRITE, DELETE or ALTER also allows DESCRIBE, and one that allows ALTER_CONFIGS
+also allows DESCRIBE_CONFIGS.  An ACL that denies an operation denies no other one.
 """
 
 from __future__ import annotations
@@ -116,7 +116,9 @@ class _Patterns:
 
 
 class AclIndex:
-    """All ACLs, for decisions.  Its owner must not add one twice, nor remove one that is not there.
+    """All ACLs, for decisions.
+
+    Its owner must not add an ACL twice, nor remove an ACL that is not there.
 
     Hosts are compared as texts, as in Kafka 4.3.1.
     """
@@ -148,7 +150,7 @@ class AclIndex:
     def may(
         self, principal: str, host: str, operation: int, resource_type: int, name: str
     ) -> bool | None:
-        """Return whether the ACLs allow it; None if none is about the resource, whosever.
+        """Return whether the ACLs allow it; None if no ACL of any principal is about the resource.
 
         principal: `type:name`.
         """
@@ -166,8 +168,8 @@ class AclIndex:
     def may_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
         """Return whether the ACLs allow it for a resource that may exist (KIP-679).
 
-        No operation is implied here.  A denied name takes away that literal name only, a denied
-        prefix all that begins with it, and if all names are denied, nothing is left.
+        No operation is implied here.  A denied name excludes only that literal name, a denied
+        prefix excludes all names that begin with it, and a denial of all names excludes everything.
         """
         groups = list(self._groups(principal, host, resource_type))
         said, denied = _SAID[operation], _DENYING[operation]
@@ -216,8 +218,8 @@ def _is_denied(groups: list[_Patterns], name: str, denied: int, *, is_literal: b
 class Authorizer:
     """The decisions of a cluster.
 
-    super_users: `type:name`; nothing is denied to them.  allows_everyone: resources that no ACL is
-      about, of any principal, are open to all (`allow.everyone.if.no.acl.found`).
+    super_users: `type:name`; they may do everything.  allows_everyone: if no ACL of any principal
+    is about a resource, the resource is open to all (`allow.everyone.if.no.acl.found`).
     """
 
     def __init__(
@@ -237,7 +239,7 @@ class Authorizer:
     def may_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
         """Return whether the principal may do it to some resource of the type, from that host.
 
-        As Kafka, it tries a name first, which super users may use whatever is denied.  There,
+        Like Kafka, it first tries one name, which super users may always use.  In that try,
         operations are implied.
         """
         if self.may(principal, host, operation, resource_type, _HARDCODE):
@@ -246,7 +248,7 @@ class Authorizer:
 
 
 def super_users_of(text: str) -> frozenset[str]:
-    """Return the principals of the setting `super.users`, which stand between semicolons.
+    """Return the principals of the setting `super.users`, which semicolons separate.
 
     Raises:
       ValueError: one is not `type:name`.

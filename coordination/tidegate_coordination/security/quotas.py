@@ -72,7 +72,7 @@ class QuotaChange(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Bucket(NamedTuple):
-    """The clients that use a quota up together.  "": of any user, or with any client id."""
+    """The clients that share a quota.  "": of any user, or with any client id."""
 
     user: str
     client_id: str

@@ -9,7 +9,7 @@ import msgspec
 USER: Final = "User"
 """The only type of principals that tokens are for."""
 _NUMBERS_BYTES: Final = 48  # of a token, with the lengths of its texts
-_ROW_BYTES: Final = 512  # in memory, with its secret and its rows in tables
+_ROW_BYTES: Final = 512  # of a token in memory, with its secret and its rows in tables
 _TEXT_BYTES: Final = 64  # of an empty text in memory
 
 
@@ -18,8 +18,8 @@ class DelegationToken(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     owner: a client that logs in by the token is this principal.  requester: this principal created
     the token.  renewers: these principals may renew and expire it, as its owner may.  Each is
-    `type:name`.  Times are ms since 1970: the token is good up to and with expires_ms, which no
-    renewal moves beyond max_ms.
+    `type:name`.  Times are ms since 1970.  The token is valid until expires_ms, inclusive; no
+    renewal moves that beyond max_ms.
     """
 
     token_id: str
@@ -31,7 +31,7 @@ class DelegationToken(msgspec.Struct, array_like=True, frozen=True, gc=False):
     expires_ms: int
 
     def is_expired(self, now_ms: float) -> bool:
-        """Return whether it is not good any more."""
+        """Return whether it has expired."""
         return self.expires_ms < now_ms
 
     def is_renewed_by(self, principal: str) -> bool:

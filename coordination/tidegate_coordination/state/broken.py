@@ -2,8 +2,9 @@
 
 
 class StateBroken(Exception):
-    """An event contradicts the state: log and state no longer agree.  Stop this gateway and show
-    the text; else it would answer clients from a wrong state.
+    """An event contradicts the state: log and state no longer agree.
+
+    Stop this gateway and show the text. Otherwise it would answer clients from a wrong state.
     """
 
 

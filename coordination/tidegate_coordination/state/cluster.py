@@ -1,11 +1,11 @@
 """The cluster state: the fold of the metadata log.
 
-`apply` is the only door through which the state changes, live and at replay alike.  It decides
-nothing.  An event that contradicts the state raises StateBroken and stops the gateway.
+`apply` is the only way to change the state, live and in a replay.  It decides nothing.  An event
+that contradicts the state raises StateBroken and stops the gateway.
 
-Log time rises only, never runs ahead of the median of the live gateways' last clocks, and rises by
-no more than what passed on the clock of the entry's writer: so one wrong clock expires nothing, not
-even once its gateway is the only one left (decision 3).
+Log time only rises, and never runs ahead of the median of the live gateways' last clocks.  An entry
+advances it by no more than the time that passed on its writer's clock.  So one wrong clock expires
+nothing, even if its gateway is the only one left (decision 3).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ClusterState(StateTables):
         }
 
     def log_time_after(self, writer: int, clock_ms: int) -> int:
-        """Return the log time that an entry with this writer and clock brings.
+        """Return the log time after an entry with this writer and clock.
 
         A gateway asks while it drafts its entry, and again when it folds it.
         """
@@ -128,7 +128,7 @@ class ClusterState(StateTables):
 
     @classmethod
     def decode(cls, data: bytes, highest_version: int = NEWEST) -> ClusterState:
-        """Return the state that encode() was called on.
+        """Return the state from the bytes of encode().
 
         Raises:
           StateBroken, ReleaseTooOld: a snapshot of another release.

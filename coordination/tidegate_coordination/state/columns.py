@@ -20,12 +20,12 @@ MAX_INT64: Final = (1 << 63) - 1
 MAX_UINT32: Final = (1 << 32) - 1
 # The bound of object numbers (runs.py); older releases have MAX_UINT32.
 MAX_OBJECTS: Final = 1 << 40
-# Position, length, max time stamp, check, flags of a run; see runs.py.
+# The bounds of position, length, max time stamp, check and flags of a run; see runs.py.
 check_run_columns: Final = struct.Struct("<IIqIB").pack
-# Producer id, epoch, first and last sequence, base offset.
+# The bounds of producer id, epoch, first and last sequence, base offset.
 check_producer_columns: Final = struct.Struct("<qhiiq").pack
 
-# A whole number of up to 8 bytes with a sign, as Kafka has it; msgpack would take more.
+# A signed integer of up to 8 bytes, as in Kafka; msgpack would accept larger ones.
 _INT64: Final = range(-MAX_INT64 - 1, MAX_INT64 + 1)
 
 

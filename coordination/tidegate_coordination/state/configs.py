@@ -23,9 +23,9 @@ FIRST_NAMES: Final = 500
 class _OfType:
     """Configs by resource name.
 
-    first: the first names in order, for those who ask for no more: to sort all is a long step.
-      It has at least FIRST_NAMES names, or all, and at most twice as many, so that few removals
-      have to fill it again.
+    first: the first names in order, for callers that need no more, because sorting all names takes
+    long.  It has at least FIRST_NAMES names, or all, and at most twice as many, so that few
+    removals make it necessary to fill it again.
     """
 
     def __init__(self) -> None:
@@ -61,11 +61,11 @@ class ConfigTable:
         return self._of_types[resource_type].configs.get(resource_name, _NOTHING_SET)
 
     def names(self, resource_type: int) -> list[str]:
-        """Return the resources of a type that have set values, sorted: a long step for many."""
+        """Return the resources of a type that have set values, sorted; slow if there are many."""
         return sorted(self._of_types[resource_type].configs)
 
     def first_names(self, resource_type: int) -> list[str]:
-        """Return the first FIRST_NAMES of them."""
+        """Return the first FIRST_NAMES names of such resources."""
         return self._of_types[resource_type].first[:FIRST_NAMES]
 
     def copied_names(self, resource_type: int) -> list[str]:
@@ -82,7 +82,7 @@ class ConfigTable:
         self.version += 1
 
     def encode(self) -> LongList:
-        """Return the whole table; the configs of a resource are replaced, and never change."""
+        """Return the whole table; it stays valid, as changes replace a resource's configs."""
         copied = {kind: each.configs.copy() for kind, each in sorted(self._of_types.items())}
         slices = chain.from_iterable(_slices(*each) for each in copied.items())
         return LongList(sum(map(len, copied.values())), slices)

@@ -3,13 +3,13 @@
 A rule should never decide on such an event, nor on one above the cluster's level.  If a rule does
 so by mistake, only its own proposal fails, and the cluster does not stop (decision 24).
 
-One Trial belongs to one entry under construction.  It reads the state, which it does not change,
-and records the changes by earlier events of the entry that it must respect.  Scopes keep all but
-WAL commits from reading earlier changes (../rules/proposal.py), so these are few: where partitions
-end, and facts that may occur only once.
+One Trial belongs to one entry under construction.  It reads the state without changing it, and
+records changes by earlier events of the entry that later checks depend on.  Scopes keep all
+proposals but WAL commits from reading earlier changes (../rules/proposal.py), so these changes are
+few: where partitions end, and facts that may occur only once.
 
-It is no second fold: it knows the fold's expectations, and the bounds of its columns.  Tests
-compare the two: events that pass here can be folded.
+The trial is no second fold.  It knows the fold's expectations, and the bounds of its columns.
+Tests compare trial and fold: events that pass here can be folded.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class Trial(TrialParts):
             again: the changes that the call has recorded are not undone.
         """
         for event in events:
-            if isinstance(event, ev.WalCommitted):  # often the only event, and a large one
+            # often the only event of an entry, and a large one
+            if isinstance(event, ev.WalCommitted):
                 self.runs.wal_committed(event)
             else:
                 self._check(event)

@@ -1,7 +1,7 @@
 """One row for each type of event: its fold, the tables that it changes, and its check.
 
-The class names the rest (../events/).  With too few tables a listener misses a change.
-The rows of some subjects are in rows/.
+The event's class names everything else (../events/).  If a row names too few tables, a listener
+misses a change. The rows of some subjects are in rows/.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The state as of one moment, encoded piece by piece while the live one changes.
 
 A row that is about to change is encoded first, and kept.  So a snapshot of a million slices costs
-the event loop some milliseconds at a time.  It needs no copy of the state, and no thread, which
-would make simulated runs differ.
+the event loop some milliseconds at a time.  It needs no copy of the state.  It needs no thread
+either, which would make simulated runs differ.
 
 Layout of an encoded state: pieces, each its length (u32, big-endian) and a msgpack value.  The
 first is the head, a map; the others are [name of the table, rows].  The ends of pieces depend only
@@ -32,12 +32,12 @@ _encode = msgspec.msgpack.Encoder().encode
 class FrozenRows(Generic[Key]):
     """The rows of one table.
 
-    slices: the keys of this moment whenever they are asked for, some at a time.  An empty slice is
-      a moment at which other tasks may run, as in sorted_keys().
+    slices: the keys at the moment of the freeze, some at a time, whenever they are asked for.  An
+      empty slice is a moment at which other tasks may run, as in sorted_keys().
     encode: returns the live row of a key as builtins; a LongValue is encoded in slices.
-    was_here: returns whether a key, which is about to change, has a row and may be one of them.
-    is_rising: the keys rise, so a row that was taken is not kept when it changes.  Else it is kept
-      for nothing, so rows must be small.
+    was_here: returns whether a key, whose row is about to change, may be one of the frozen keys.
+    is_rising: the keys rise, so a row that was encoded already is not kept when it changes.
+    Otherwise such a row is kept in vain, so rows must be small.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class FrozenRows(Generic[Key]):
 
 
 def frozen_values(name: str, slices: Iterable[Iterable[Key]]) -> FrozenRows[Key]:
-    """Return the rows of a table whose rows are values: another row replaces one that changes.
+    """Return the rows of a table whose rows never change, but are replaced.
 
     slices: of a copy.
     """
@@ -120,7 +120,7 @@ def _itself(value: object) -> object:
 
 
 def _never(_: object) -> bool:
-    """Say that no row has to be kept before it changes: the copied list holds it."""
+    """Return False: no row has to be kept before a change, because the copied list holds it."""
     return False
 
 
@@ -163,7 +163,7 @@ def piece(value: object) -> bytes:
 
 
 def _long_piece(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield an encoded piece, and nothing before its length is known."""
+    """Yield an encoded piece; its first part comes once the length of the piece is known."""
     body: list[bytes] = []
     for part in parts:
         body.append(part)

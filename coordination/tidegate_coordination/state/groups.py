@@ -27,7 +27,7 @@ from .topic_groups import TopicGroups
 
 HAS_MEMBERS = -1
 
-# The number of fields of a snapshot's row that is no record of `__consumer_offsets`.
+# The number of fields of a snapshot's row without a record in `__consumer_offsets`.
 _GROUP_FIELDS = 8
 _OFFSET_FIELDS = 6
 
@@ -91,7 +91,7 @@ class GroupTable:
         return iter(self._groups.values())
 
     def copied_ids(self) -> list[str]:
-        """Return the ids of all groups of now."""
+        """Return a copy of the ids of all groups."""
         return list(self._groups)
 
     def get(self, group_id: str) -> Group | None:
@@ -126,7 +126,7 @@ class GroupTable:
             of_topic[each.partition] = each
 
     def _begin_topic(self, group: Group, topic_id: bytes) -> PartitionOffsets:
-        """Return where the offsets of a topic will be, of which the group has none yet."""
+        """Return where the first offsets of a topic will be kept in the group."""
         self._of_topics.add(topic_id, group.group_id)
         offsets: PartitionOffsets = {}
         group.offsets[topic_id] = offsets

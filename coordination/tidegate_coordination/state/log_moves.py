@@ -49,15 +49,15 @@ class LogMoveTable:
     def is_target_of(self, move: LogMove, sealed_at: int) -> bool:
         """Return whether a log whose snapshot has this table is the target of a move.
 
-        sealed_at: the last position of the old log, if it has ended.  The old log, and those before
-        it, have neither the copy's snapshot nor one from after their own end.
+        sealed_at: the last position of the old log, if it has ended.  The old log and earlier ones
+        have neither the copy's snapshot nor a snapshot from after their own end.
         """
         if self.is_copy and self.present is not None and self.present.move_id == move.copy:
             return True
         return self.last.move_id == move.move_id or self.sealed_at >= sealed_at > 0
 
     def is_settled(self, sealed_at: int) -> bool:
-        """Return whether no move is under way, and none followed the one sealed there."""
+        """Return whether no move is under way, and the last one sealed its log there."""
         return self.present is None and self.sealed_at == sealed_at
 
     def offer_to(self, incarnation: int) -> LogMove | None:
@@ -101,7 +101,7 @@ class LogMoveTable:
         return move
 
     def end(self, incarnation: int) -> None:
-        """End the move of an incarnation that is over."""
+        """End the move of an incarnation that has ended."""
         if self.present is not None and self.present.mover == incarnation:
             self.present = None
 

@@ -54,7 +54,7 @@ class LongBytes:
 
 
 class LongValue:
-    """An encoded array or map of which some fields are long.  Others are encoded at once."""
+    """An encoded array or map with some long fields.  All other fields are encoded at once."""
 
     def __init__(self, header: bytes, fields: Iterable[object]) -> None:
         self._fields: list[bytes | LongList | LongBytes | LongValue] = [header]
@@ -83,10 +83,10 @@ _LONG: Final = (LongList, LongBytes, LongValue)
 
 
 def sorted_keys(keys: Iterable[Key]) -> Iterator[list[Key]]:
-    """Yield keys in order, some at a time; an empty list is a moment for other tasks.
+    """Yield keys in order, some at a time; at an empty list other tasks may run.
 
-    The keys must not change.  A list is emptied: Python's collector looks at each of a million keys
-    in each new list.
+    The keys must not change.  A list is emptied, so that no second list of a million keys exists,
+    through which Python's garbage collector would walk.
     """
     falling_runs: list[list[Key]] = []
     for run in _emptied_runs(keys) if isinstance(keys, list) else _runs(keys):
@@ -119,18 +119,21 @@ def _emptied(falling: list[Key]) -> Iterator[Key]:
 def sorted_slices(
     copied: dict[Key, Any], row: Callable[[Key, Any], object]
 ) -> Iterator[list[object]]:
-    """Yield the rows of a table by key, and take them out of it.  Sorted in slices, too."""
+    """Yield the rows of a table by key, and remove them from the table.
+
+    They are sorted in slices, too.
+    """
     for keys in sorted_keys(copied):
         yield [row(key, copied.pop(key)) for key in keys]
 
 
 def array_header(count: int) -> bytes:
-    """Return how an encoded array of so many values begins."""
+    """Return the header of an encoded array of this many values."""
     return _header(_ARRAY, count)
 
 
 def _bytes_header(size: int) -> bytes:
-    """Return how encoded bytes begin."""
+    """Return the header of encoded bytes."""
     if size < 1 << 8:
         return struct.pack(">BB", 0xC4, size)
     if size < _MEDIUM:

@@ -2,8 +2,9 @@
 
 A request that names a topic or a resource is decided only if the name has not changed since it was
 looked up (decision 22).  Only the deciding gateway reads this table, and no fold does, so replicas
-need not agree on it and no snapshot holds it.  Changes before a snapshot, or dropped ones, count as
-made at the end of that time; then the request is looked up and proposed again.
+need not agree on it and no snapshot holds it.  Changes before a snapshot count as made at the
+snapshot, and dropped changes as made at the last dropped one.  If that refuses a request, it is
+looked up and proposed again.
 
 Long names are kept as digests: a group's may take 32 kB, and all 20,000 together 640 MB.
 """
@@ -45,7 +46,7 @@ class NameChanges:
         return bool(position) and last > position
 
     def is_topic_since(self, name: str, position: int) -> bool:
-        """Note a change of a topic: its creation, growth, settings or deletion."""
+        """Return whether a topic was or may have been changed; see is_since()."""
         return self.is_since(TOPIC_RESOURCE, name, position)
 
 

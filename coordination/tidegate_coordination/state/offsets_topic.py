@@ -3,8 +3,8 @@
 Each commit, each state of a group and each deletion is a record: it takes the next offset of the
 group's partition.  So the offset of a record follows from the metadata log alone, and is the same
 at all gateways.  A live record's offset is kept beside its value in the table of groups, and
-tombstones are kept here; both are in snapshots.  Replaced records are only in memory, and only the
-last of them: a later reader finds the records that compaction would have left.
+tombstones are kept here; both are in snapshots.  Of replaced records, only the newest are kept, and
+only in memory.  A later reader finds the records that compaction would have left.
 
 No record has bytes here: fetch/offsets_records.py of the gateway writes them when they are read.
 See decision 38.
@@ -131,7 +131,7 @@ class PartitionRecords:
             kept.popleft()
 
     def _compact(self) -> None:
-        """Drop replaced records, except the newest: most readers are not far behind."""
+        """Drop replaced records, except the newest, which readers near the end still need."""
         records = self._records
         at, replaced_bytes = len(records), 0
         while at and replaced_bytes < _REPLACED_BYTES:
@@ -177,7 +177,7 @@ class OffsetsTopic:
     # -- folds -----------------------------------------------------------------------------------
 
     def begin(self, metadata_version: int, log_time_ms: int) -> None:
-        """The topic, its partitions or the level are new: record all groups."""
+        """Record all groups, after a change of the topic, its partitions or the level."""
         if not self._attach(metadata_version):
             return
         for group_id in sorted(each.group_id for each in self._groups):
@@ -194,7 +194,7 @@ class OffsetsTopic:
             self.by_number.clear()
 
     def group_changed(self, group_id: str, log_time_ms: int) -> None:
-        """Record the state of a group; one that only committed offsets has none."""
+        """Record the state of a group; a group that only committed offsets has none."""
         group = self._groups.get(group_id)
         if not self._numbers or group is None or not group.protocol_type:
             return
@@ -203,7 +203,7 @@ class OffsetsTopic:
         records.append(GroupRecord(place, group))
 
     def committed(self, group_id: str, offsets: Iterable[CommittedOffset]) -> None:
-        """Record offsets that the group has committed."""
+        """Record the offsets that a group has committed."""
         if not self._numbers:
             return
         for each in sorted(offsets, key=_by_partition):
@@ -215,7 +215,7 @@ class OffsetsTopic:
             records.append(CommitRecord(place, group_id, topic, kept))
 
     def topic_deleted(self, topic: Topic, group_ids: Iterable[str], log_time_ms: int) -> None:
-        """Bury all offsets of a topic; call it before they are dropped."""
+        """Add tombstones for all offsets of a topic; call this before they are dropped."""
         if not self._numbers:
             return
         for group_id in sorted(group_ids):
@@ -227,7 +227,7 @@ class OffsetsTopic:
     def offsets_deleted(
         self, group_id: str, partitions: Iterable[tuple[bytes, int]], log_time_ms: int
     ) -> None:
-        """Bury offsets of a group."""
+        """Add tombstones for offsets of a group."""
         if not self._numbers:
             return
         for topic_id, partition in sorted(partitions):
@@ -236,7 +236,7 @@ class OffsetsTopic:
                 self._bury(group_id, topic.name, partition, log_time_ms)
 
     def group_deleted(self, group_id: str, log_time_ms: int) -> None:
-        """Bury a group and its offsets; call it before they are dropped."""
+        """Add tombstones for a group and its offsets; call this before they are dropped."""
         group = self._groups.get(group_id)
         if not self._numbers or group is None:
             return
@@ -264,8 +264,8 @@ class OffsetsTopic:
         if metadata_version < OFFSETS_TOPIC_FILLED or topic is None or topic.link:
             return False
         self._numbers = list(topic.partition_numbers)
-        # Tombstones go, too: with more partitions a group may live again in another one, and a
-        # reader of both partitions could take its old tombstone for the newer record.
+        # Tombstones are dropped, too: with more partitions a group may return in another partition.
+        # A reader of both partitions could take the old tombstone for the newer record.
         self.by_number.clear()
         self.by_number.update((each, PartitionRecords(self._groups)) for each in self._numbers)
         return True
@@ -273,7 +273,7 @@ class OffsetsTopic:
     # -- snapshots -------------------------------------------------------------------------------
 
     def frozen(self) -> FrozenRows[tuple[int, Tombstone]]:
-        """Return the tombstones as rows; the table of groups has all else."""
+        """Return the tombstones as rows; the table of groups has all other records."""
         copied = [(at, tuple(each.tombstones)) for at, each in self.by_number.items()]
         slices = ([(at, each) for each in tombstones] for at, tombstones in copied)
         return frozen_values("offsets_tombstones", slices)

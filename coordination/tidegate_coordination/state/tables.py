@@ -1,7 +1,7 @@
 """The numbers and tables of the cluster state.
 
-The folds (cluster.py, folds/runs.py) and the snapshots (snapshot_head.py) work on it, so it
-knows none of them.
+The folds (cluster.py, folds/runs.py) and the snapshots (snapshot_head.py) import this module, so it
+imports none of them.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from .writers.static_settings import StaticSettingsTable
 class StateTables(TenantTables):
     """Every durable fact that is not record bytes, as of `position` in the log.
 
-    Its own tables are all tenants'.  Those of names are tenant 0's, the only tenant so far.
-    touched: partition numbers that grew or moved since the caller last cleared it, for wake-ups.
-    changed: the tables that changed since then; see changes.py.
+    Its own tables are shared by all tenants.  The inherited tables of names are those of tenant 0,
+    the only tenant so far. touched: partition numbers that grew or moved since the caller last
+    cleared it, for wake-ups. changed: the tables that changed since the same call; see changes.py.
     highest_version: the metadata.version up to which its owner reads: that of this release, except
       for a simulated older one.  frozen_states: of the snapshots under way.
     """
@@ -59,7 +59,7 @@ class StateTables(TenantTables):
         self.frozen_states: Final[list[FrozenState]] = []
 
     def committed_at_ms(self, row: RunRow) -> int:
-        """Return the log time at which a run was committed; of a marker, its own time."""
+        """Return the log time at which a run was committed; for a marker, its own time."""
         if row.is_marker:
             return row.max_timestamp
         return self.objects.committed_at_ms(row.object_number)
@@ -82,8 +82,9 @@ class StateTables(TenantTables):
 
     @property
     def settled_time_ms(self) -> int:
-        """Return the time up to which rows count as old, even if one clock is wrong; 0: none
-        does.
+        """Return the time up to which rows count as old, even if one clock is wrong.
+
+        0: no row counts as old.
         """
         if self.log_time_ms < self.expiry_resumes_at_ms:
             return 0

@@ -1,7 +1,7 @@
 """The tables with the names of one tenant (decision 47).
 
-Two tenants may use the same names, so each has these tables for itself.  What their names stand
-for is numbered, and is in tables that all tenants share: see StateTables.
+Two tenants may use the same names, so each has these tables for itself.  The things that the names
+stand for have numbers, and are in tables that all tenants share: see StateTables.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class TimelineTable:
     """is_restoring: between TimelineOpened and SalvageEnded.
 
     salvageable: former incarnations whose objects may still be committed.  ended: the timeline that
-    the present one took over from.
+    the present one continues.
     """
 
     def __init__(self) -> None:

@@ -2,8 +2,8 @@
 
 The id that objects and events name is the *stored* one.  Clients may know a topic by another one,
 its *shown* id: a mirrored topic is shown with its source's id, and two tenants may mirror one
-source.  What speaks the Kafka protocol, with clients or with a source, uses `Topic.shown_id` and
-`TopicTable.by_shown_id`.
+source.  Code that speaks the Kafka protocol, with clients or with a source, uses `Topic.shown_id`
+and `TopicTable.by_shown_id`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from .long_values import LongList, sorted_keys
 class Topic:
     """A topic.  partition_numbers[i] is the dense number of partition i.
 
-    configs: only those that were set.  version: rises with every change, for caches.  link: that
-      mirrors it from another cluster; "" for none.  shown_id: see the module's head.
+    configs: only those that were set.  version: rises with every change, for caches.  link: the
+    link that mirrors it from another cluster; "" for none.  shown_id: see the module's head.
     """
 
     topic_id: bytes
@@ -49,7 +49,8 @@ def collision_key(name: str) -> str:
 class FrozenTopics:
     """The topics of one moment; a topic that changes is kept as it was.
 
-    Only ids are copied: Python's collector would look at each of a million topics in a copy.
+    Only ids are copied, because Python's garbage collector would visit each of a million topics in
+    a copy.
     """
 
     def __init__(self, live: Mapping[bytes, Topic]) -> None:
@@ -89,8 +90,8 @@ def _row(topic: Topic) -> list[object]:
 class TopicTable:
     """All topics.
 
-    by_id: by the stored id.  by_shown_id: until a topic has another shown id it is the same table,
-      so it takes no memory; do not keep it.
+    by_id: by the stored id.  by_shown_id: the same table as by_id, until a topic's shown id
+    differs.  So do not keep a reference to it.
     """
 
     def __init__(self) -> None:
@@ -165,7 +166,7 @@ class TopicTable:
         return topic
 
     def fold_epoch(self, topic_id: bytes) -> None:
-        """A leader epoch of a partition has begun: Metadata tells it."""
+        """Note that a leader epoch of a partition has begun, which Metadata shows."""
         self._changed(self.get(topic_id))
 
     def get(self, topic_id: bytes) -> Topic:
@@ -178,7 +179,7 @@ class TopicTable:
         return self.by_id[topic_id]
 
     def has_id(self, topic_id: bytes) -> bool:
-        """Return whether a topic is stored or shown under an id: no other may be."""
+        """Return whether a topic is stored or shown under an id, so that no other topic may be."""
         return topic_id in self.by_id or topic_id in self.by_shown_id
 
     def _changing(self, topic_id: bytes) -> Topic:

@@ -1,9 +1,9 @@
 """Tells errors of DynamoDB apart; pure.
 
-What the table refused for now (throttled, or met another transaction) was certainly not done. What
-an operator must fix is a refusal when the log is opened, and an outage later: credentials expire
-and come back. The outcome of all else is unknown, also where a proxy answers with a page of its
-own.
+If DynamoDB refused a call for now (throttled, or in conflict with another transaction), the call
+certainly had no effect.  An error that an operator must fix is a refusal when the log is opened,
+and an outage later, because credentials expire and are renewed.  After any other error the outcome
+is unknown, even if a proxy answers with its own page.
 """
 
 import json
@@ -26,10 +26,10 @@ class UnreadableAnswer(Exception):
 
 
 class Kind(Enum):
-    BUSY = auto()  # not done; again, later
+    BUSY = auto()  # not done: try again later
     CONDITION = auto()  # not done: a condition does not hold
     NO_TABLE = auto()
-    REFUSED = auto()  # not done; a person must act
+    REFUSED = auto()  # not done: an operator must act
     UNKNOWN = auto()
 
 
@@ -60,11 +60,13 @@ _ADVICE: Final[Mapping[str, str]] = {
 
 
 def check_answer(response_dict: Mapping[str, Any], **_: object) -> None:
-    """Check an answer before botocore reads it: botocore takes any text with status 200 for "done",
-    and on some others raises errors of Python.
+    """Check an answer before botocore reads it.
+
+    botocore takes any text with status 200 for "done", and raises Python's own errors for some
+    other answers.
 
     Raises:
-        UnreadableAnswer: it is no object of JSON.
+        UnreadableAnswer: it is no JSON object.
     """
     try:
         said = json.loads(response_dict["body"].decode())
@@ -91,8 +93,8 @@ def kind_of(error: Exception) -> Kind:
 
 
 def _kind_of_transaction(codes: list[str]) -> Kind:
-    # Nothing of a cancelled transaction was done.  A conflict with another transaction goes first:
-    # while that one commits, one of its items may be changed and the other not yet.
+    # Nothing of a cancelled transaction was done.  A conflict with another transaction is checked
+    # first: while the other one commits, one of its items may be changed and another not yet.
     if _BUSY & set(codes):
         return Kind.BUSY
     return Kind.CONDITION if _CONDITION & set(codes) else Kind.REFUSED
@@ -125,8 +127,9 @@ def _advice_without_answer(error: Exception) -> str:
 
 
 def told(error: Exception) -> str:
-    """Return the first line of the error's text. Further lines of a wrong signature are what was
-    signed, with the session's token.
+    """Return the first line of the error's text.
+
+    After a wrong signature, further lines show the signed text, which has the session's token.
     """
     text = str(error)
     if isinstance(error, ClientError):

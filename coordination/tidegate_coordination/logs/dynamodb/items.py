@@ -7,7 +7,7 @@ from tidegate_coordination.logs.dynamodb.layout import Attributes, End, Item
 
 
 class Page(NamedTuple):
-    """Some items in the order of their names; `is_last`: there are no more."""
+    """Some items in the order of their names; `is_last`: no items follow."""
 
     items: list[Item]
     is_last: bool
@@ -24,7 +24,7 @@ class Items(Protocol):
     async def get(self, name: str) -> Attributes | None: ...
 
     async def end(self, *, consistent: bool = True) -> End:
-        """Return `end`; one that is not consistent may be older, and costs half.
+        """Return `end`; an inconsistent read may be outdated, and costs half.
 
         Raises:
             LogCorrupt: it is missing.
@@ -40,7 +40,7 @@ class Items(Protocol):
         ...
 
     async def put(self, item: Item) -> bool:
-        """Put an item of the log unless there is one; False if there is."""
+        """Put an item of the log unless there is one; False if one exists."""
         ...
 
     async def put_piece(self, item: Item) -> None: ...
@@ -49,7 +49,7 @@ class Items(Protocol):
         """Create an entry's head and move `end` from its position by one: both or neither.
 
         Returns:
-            None if done, else `end` as it was: it is elsewhere, or the head is there.
+            None if done, else `end` at that time: it is at another position, or the head exists.
         """
         ...
 
@@ -62,11 +62,11 @@ class Items(Protocol):
         ...
 
     async def raise_boundary(self, position: int) -> bool:
-        """Raise the boundary, unless it is there already, or `next` is below; whether it did."""
+        """Raise the boundary, unless it is as high, or `next` is lower; return whether it rose."""
         ...
 
     async def begin_at(self, position: int) -> bool:
-        """Let a log that never held an entry begin at a position; whether it did."""
+        """Let a log that never held an entry begin at a position; return whether it could."""
         ...
 
     async def delete(self, names: Sequence[str], *, pieces: bool = False) -> None:

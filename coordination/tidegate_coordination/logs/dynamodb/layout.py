@@ -6,7 +6,7 @@ The table's key is (log, item_name), two texts. In the collection LOG:
     entries/POSITION                 the head of an entry: created together with a step of `end`
     snapshots/..., chunks/...        heads of a snapshot and its chunks, named as in logs/objects
 
-and in LOG/pieces, apart, since a key of its own has a throughput of its own:
+and in LOG/pieces, which is separate, since each key has its own throughput:
 
     HEAD'S NAME/NONCE/INDEX          a piece of a body that is too large to stand in its head
 
@@ -26,7 +26,7 @@ from tidegate_coordination.log.metadata_log import FIRST_POSITION, LogCorrupt
 FORMAT: Final = 1
 END: Final = "end"
 ENTRIES: Final = "entries/"
-# What follows it in order comes after all names of a folder.
+# In sort order this follows all names of a folder.
 LAST: Final = "~"
 # Key and attributes of a piece need some hundred bytes of the 409,600 of an item.
 PIECE_BYTES: Final = 384 * 1024
@@ -49,7 +49,7 @@ class End(NamedTuple):
 
     @property
     def is_pristine(self) -> bool:
-        """Whether the log never held an entry, and was not set to begin elsewhere."""
+        """Whether the log never held an entry, and was not set to begin at a later position."""
         return self == FIRST_END
 
 
@@ -176,5 +176,5 @@ def _foreign(name: str) -> LogCorrupt:
 
 
 def _crc(name: str, body: bytes) -> int:
-    """The name is covered, too, so that a body in a wrong place does not pass."""
+    """The checksum covers the name, too, so that a misplaced body is detected."""
     return crc32c.crc32c(body, crc32c.crc32c(name.encode()))

@@ -1,9 +1,8 @@
 """The log behind `dynamodb:`: an entry is an item, and a transaction is the append.
 
 The transaction creates the entry and moves `end` from its position by one: both or neither. So
-there are no gaps, a position is held once, and a writer that slept across a trim is refused.
-
-DynamoDB does not announce new items, so waiting callers look, at the pace of a log of objects.
+there are no gaps, a position is held once, and a writer that was paused during a trim is refused.
+DynamoDB does not announce new items, so waiting callers poll, at the pace of a log of objects.
 """
 
 from collections.abc import Callable, Sequence
@@ -105,10 +104,9 @@ class DynamoLog:
         raise LogUnavailable(f"DynamoDB did not append within {_APPEND_SECONDS:g} s")
 
     async def _create(self, position: int, head: Head) -> AppendResult:
-        """Create an entry. If the answer is lost, ask once more: the position's holder then tells.
+        """Create an entry; if the answer is lost, try again and see which entry holds the position.
 
-        Raises:
-            LogUnavailable: that answer was lost, too.
+        Raises: LogUnavailable: the second answer was lost, too.
         """
         item = Item(head.name, head_attributes(head))
         try:
@@ -144,13 +142,12 @@ class DynamoLog:
         return await self._read_settled(from_position)
 
     async def _read_within(self, from_position: int, end: int, max_bytes: int) -> list[LogEntry]:
-        """Return entries in front of the first that is missing or damaged.
+        """Return the entries before the first missing or damaged one.
 
-        All are below `end`: for a moment an entry beyond may be seen while `end` has not
-        moved, and the next read would then start beyond the end.
+        All are below `end`.  For a moment a read may see an entry before it sees the new `end`; the
+        next read would then start beyond the end.
 
-        Raises:
-            LogCorrupt: that is the first one.
+        Raises: LogCorrupt: the first entry is missing or damaged.
         """
         items, _ = await self._items.page(entry_name(from_position - 1), entry_name(end))
         heads = first_heads(items, from_position, max_bytes)
@@ -169,7 +166,8 @@ class DynamoLog:
     async def _read_settled(self, position: int) -> list[LogEntry] | Trimmed:
         """Read one entry that must be there, by a transaction.
 
-        Only that is atomic: for a moment other reads may see `end` moved, and the entry not yet.
+        Only a transaction is atomic: for a moment other reads may see the new `end`, but not the
+        entry.
         """
         end, attributes = await self._items.settled(position)
         if position < end.boundary:

@@ -80,7 +80,8 @@ async def _make_table(client: Client) -> None:
         by_hand = _BY_HAND.format(table=name)
         raise LogMisconfigured(f"{error}; or make the table by hand: {by_hand}") from error
     except LogUnavailable as error:
-        # Several may be the first: the answer then is that it is being made.
+        # Several gateways may make the table at once; others then get the answer that it is being
+        # made.
         await _wait_for_table(client, error)
         return
     await _wait_for_table(client, None)

@@ -19,7 +19,7 @@ def key(collection: str, name: str) -> dict[str, Any]:
 
 
 def read_item(found: Mapping[str, Any]) -> Item:
-    """Attributes of other types are left out: nothing of Tidegate's has them."""
+    """Attributes of other types are left out, since Tidegate writes none."""
     attributes: dict[str, str | int | bytes] = {}
     for name, typed in found.items():
         if "S" in typed:

@@ -26,7 +26,7 @@ from tidegate_coordination.logs.dynamodb.notation import COLLECTION, NAME, key, 
 
 _DELETED_AT_ONCE: Final = 25  # as many as one BatchWriteItem takes
 _DELETE_PAUSE_SECONDS: Final = 0.05
-# `next` and others are words of DynamoDB's own language.
+# `next` and other names are reserved words of DynamoDB.
 _NAMES: Final = {"#next": "next", "#boundary": "boundary"}
 _ABSENT: Final = f"attribute_not_exists({NAME})"
 
@@ -52,7 +52,7 @@ class Table:
     async def end(self, *, consistent: bool = True) -> End:
         attributes = await self._get(END, consistent=consistent)
         if attributes is None and not consistent:
-            # A server that lags may not know yet that the log was made.
+            # A lagging server may not have this item yet.
             attributes = await self.get(END)
         return self._end_of(attributes)
 
@@ -64,7 +64,7 @@ class Table:
     async def page(
         self, after: str, before: str, *, pieces: bool = False, limit: int | None = None
     ) -> Page:
-        # BETWEEN takes both ends, so a name that equals one is left out here.
+        # BETWEEN includes both ends, so an item with one of these names is left out here.
         found = await self._call(
             "read",
             "query",
@@ -174,7 +174,7 @@ class Table:
                 done = await self._ask(
                     "delete", "batch_write_item", RequestItems={self._table: wanted}
                 )
-                # What it had no throughput for.
+                # The items for which DynamoDB had no throughput.
                 wanted = done.get("UnprocessedItems", {}).get(self._table, [])
                 if wanted:
                     await trio.sleep(_DELETE_PAUSE_SECONDS)

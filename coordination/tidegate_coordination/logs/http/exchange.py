@@ -1,4 +1,4 @@
-"""One call of the `http:` log: named, checksummed, and its answer checked.
+"""One call of the `http:` log: its request has a name and a checksum, and its answer is checked.
 
 The check is pure. An answer of another server (a proxy) means a wrong address while the log is
 being opened, and an outage once the log has answered.
@@ -78,7 +78,7 @@ class LogExchange:
 
 
 def judged(answer: HttpAnswer, name: str, where: str, *, is_opening: bool) -> HttpAnswer:
-    """Return an answer if it is the log's, whole, and of a status that the caller handles."""
+    """Return an answer if it is the log's, undamaged, and of a status that the caller handles."""
     version = answer.header(wire.VERSION_HEADER)
     if version is None:
         raise _not_the_log(answer, where, is_opening=is_opening)
@@ -128,7 +128,7 @@ def _not_the_log(answer: HttpAnswer, where: str, *, is_opening: bool) -> Excepti
             f"a server before the log at {where} refuses the request ({found}): see its settings"
         )
     if answer.status == 421:
-        # A gateway that does not reach the log, or a server that goes by another name.
+        # A gateway that does not reach the log, or a server at another path.
         return LogMisconfigured(f"the server at {where} does not show the log: {text_of(answer)}")
     return LogMisconfigured(
         f"what answers at {where} is no metadata log ({found}): check host, port and path"
@@ -151,7 +151,7 @@ def json_of(answer: HttpAnswer) -> dict[str, object]:
 
 
 def whole(value: dict[str, object], name: str) -> int:
-    """Return a whole number in an answer.  Raises LogCorrupt if the value is something else."""
+    """Return an integer in an answer.  Raises LogCorrupt if the value is something else."""
     found = value.get(name)
     if isinstance(found, bool) or not isinstance(found, int) or found < 0:
         raise LogCorrupt(f"the HTTP log answered no number {name!r}")

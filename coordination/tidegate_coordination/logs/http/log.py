@@ -1,8 +1,8 @@
 """The log at an `http:` URL: each call is one request, and no request is repeated here.
 
-Waits and the upkeep of snapshots have connections of their own, so that neither delays an append.
-A snapshot is sent as its frames, one after the other, cut into parts. The server keeps them aside
-until the last call names their length and checksum, so an upload cut short is never loaded.
+Waits and the upkeep of snapshots have connections of their own, so that neither delays an append. A
+snapshot is sent as its frames, one after the other, cut into parts. The server stores a snapshot
+only when the last call names its length and checksum, so an incomplete upload is never loaded.
 """
 
 from collections.abc import Iterator, Sequence
@@ -144,7 +144,7 @@ class HttpLog:
         raise LogUnavailable("the newest snapshot changed again and again while it was loaded")
 
     async def _load(self, path: str, total_bytes: int) -> bytes | None:
-        """Return the frames of a snapshot; None if a newer one took its place meanwhile."""
+        """Return the frames of a snapshot; None if a newer one has replaced it meanwhile."""
         framed = bytearray()
         while len(framed) < total_bytes:
             part = await self._upkeep("GET", f"{path}&from={len(framed)}")

@@ -1,7 +1,7 @@
 """The `http:` log's other end: serves any metadata log over HTTP, call by call.
 
-`http-log.openapi.json` describes the calls, `logs/http_wire.py` the bytes. Nothing here is needed
-for the log to be safe: if messages are lost, compare-and-set decides in the log that it serves.
+`http-log.openapi.json` describes the calls, `wire.py` the bytes.  The log's safety does not rest on
+this module: if messages are lost, the compare-and-set of the served log decides.
 """
 
 from dataclasses import replace
@@ -29,7 +29,7 @@ from tidegate_runtime.secret import Secret
 
 _log = structlog.get_logger("tidegate.log_service", STRANGERS_LINES)
 
-_CALL_SECONDS: Final = 110.0  # the longest: saving a large snapshot
+_CALL_SECONDS: Final = 110.0  # the longest call saves a large snapshot
 _APPEND_STATUS: Final = {
     AppendResult.APPENDED: 201,
     AppendResult.CONFLICT: 409,
@@ -170,7 +170,7 @@ def _bears(request: HttpRequest, token: Secret) -> bool:
 
 
 def _unreadable(request: HttpRequest) -> HttpAnswer | None:
-    """Say why a request cannot be served as it arrived. Only a GET may come without its headers."""
+    """Say why a request cannot be served as it arrived. Only a GET may lack Tidegate's headers."""
     version = request.header(wire.VERSION_HEADER)
     if version is None and request.method == "GET":
         return None
@@ -196,14 +196,15 @@ async def _answered(call: Call, ids: list[str], query: Query, body: bytes) -> Ht
         _log.error("a client is behind or ahead of this log, or it is damaged", error=str(error))
         return said(412, str(error))
     except LogMisconfigured as error:
-        # This server's settings are wrong, not the client's: it waits until they are corrected.
+        # The server's settings are wrong, not the client's, so the client waits until they are
+        # corrected.
         _log.error("the log cannot be used", error=str(error))
         return said(503, str(error))
 
 
 def _signed(answer: HttpAnswer, request: HttpRequest) -> HttpAnswer:
     name = (request.header(wire.NAME_HEADER) or "")[: wire.MAX_NAME_CHARS]
-    name = name if name.isascii() else ""  # or no header could say it again
+    name = name if name.isascii() else ""  # a header cannot repeat other names
     signature = (
         (wire.VERSION_HEADER, wire.VERSION),
         (wire.NAME_HEADER, name),

@@ -18,7 +18,7 @@ def number(text: str | None, name: str) -> int:
     """Read a number of a path or query.
 
     Raises:
-        LogMisuse: it is missing, or none.
+        LogMisuse: it is missing, or no number.
     """
     if text is None or not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
         raise LogMisuse(f"{name} is a number of up to {_MAX_DIGITS} digits")

@@ -1,7 +1,7 @@
 """Snapshots in transit through a `LogService`: incomplete uploads, and downloads.
 
-Both are held in memory, bounded, and dropped if no client requested them for a while: a client
-whose upload is gone saves again, one whose download is gone requests the newest again.
+Both are held in bounded memory, and dropped if no client has requested them for a while.  If its
+upload was dropped, a client saves again; if its download was dropped, it requests the newest again.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ _Value = TypeVar("_Value", bound=_Held)
 
 
 class SnapshotDesk:
-    """Its public methods but one are `log_service_calls.Call`s.
+    """All public methods but forget_old() are `service_calls.Call`s.
 
     Long work on a whole snapshot runs in a thread, or `in_loop`.
     """
@@ -65,7 +65,7 @@ class SnapshotDesk:
         _forget(self._loaded, _MAX_LOADED)
 
     async def put_part(self, ids: list[str], query: Query, body: bytes) -> HttpAnswer:
-        """Keep a part of an upload; one that comes again takes the place of the first."""
+        """Keep a part of an upload; a repeated part replaces the first."""
         await trio.lowlevel.checkpoint()
         name, part = ids[0], number(ids[1], "part")
         if len(name) > wire.MAX_NAME_CHARS or len(body) > wire.MAX_PART_BYTES:

@@ -1,4 +1,4 @@
-"""The URL of an `http:` log, taken apart. No sentence here shows what may be of a token."""
+"""The URL of an `http:` log, taken apart. No error here shows text that may be part of a token."""
 
 import ssl
 from dataclasses import dataclass, field
@@ -106,7 +106,7 @@ def _tls(ca_file: str | None, key_file: str | None) -> ssl.SSLContext:
         raise LogMisconfigured(f"the certificates in {ca_file} cannot be read: {error}") from None
     if key_file is not None:
         try:
-            # Without a password's function OpenSSL would ask on the terminal.
+            # Without a password callback OpenSSL would ask on the terminal.
             context.load_cert_chain(key_file, password=lambda: "")
         except OSError as error:
             raise LogMisconfigured(

@@ -1,7 +1,7 @@
 """The bytes of the `http:` log, for both of its ends; `http-log.openapi.json` describes the calls.
 
-Every request has a name that its client never uses again, and every answer repeats it, so a client
-never takes an answer that a proxy mixed up, cached or cut for its own. In headers:
+Every request has a name that its client never uses again, and the answer repeats the name. So a
+client never accepts an answer that a proxy mixed up, cached or cut. In headers:
 
     Tidegate-Log      1, the version of the contract
     Tidegate-Request  the request's name, up to 64 characters
@@ -32,7 +32,7 @@ ROOT: Final = "/v1/"
 MAX_READ_BYTES: Final = 8 << 20  # of payload, in one answer
 MAX_READ_ENTRIES: Final = 1 << 16  # in one answer
 MAX_PART_BYTES: Final = 4 << 20  # of a snapshot, in one request or answer
-MAX_WAIT_SECONDS: Final = 20.0  # less than the patience of common proxies
+MAX_WAIT_SECONDS: Final = 20.0  # less than the timeout of common proxies
 
 _POSITION: Final = struct.Struct(">Q")
 _HEAD: Final = struct.Struct(">QII")

@@ -45,10 +45,9 @@ class Boundary:
         return self.position
 
     async def raise_to(self, position: int) -> None:
-        """Make it durable that everything below a position is gone; a lower one holds already.
+        """Raise the boundary durably to a position; do nothing if it is there or higher.
 
-        Raises:
-            LogUnavailable: it may hold, now or later.
+        Raises: LogUnavailable: the rise may take effect, now or later.
         """
         while await self.check() < position:
             rise = self._rise + 1
@@ -64,5 +63,5 @@ class Boundary:
         return True
 
     def _note(self, rise: int, position: int) -> None:
-        if rise > self._rise:  # another call may have been faster
+        if rise > self._rise:  # another call may have raised it first
             self._rise, self.position = rise, position

@@ -99,8 +99,7 @@ class LogObjects:
     async def delete_while(self, folder: str, is_old: Callable[[str], bool]) -> None:
         """Delete the first objects of a folder, batch by batch, up to one that is not old.
 
-        Raises:
-            LogUnavailable: some may be there still.
+        Raises: LogUnavailable: some may still exist.
         """
         after = ""
         while page := await self.page(folder, after=after):
@@ -114,8 +113,7 @@ class LogObjects:
     async def delete(self, names: Sequence[str]) -> None:
         """Delete objects; missing ones are fine.
 
-        Raises:
-            LogUnavailable: some may be there still.
+        Raises: LogUnavailable: some may still exist.
         """
         with _translated_errors():
             await self._store.delete_many([self._prefix + each for each in names])
@@ -126,7 +124,7 @@ class LogObjects:
 
 @contextmanager
 def _translated_errors() -> Generator[None]:
-    """Translate errors; while the log is in use, also those that an operator must fix are outages.
+    """Translate errors; while the log is in use, even errors that an operator must fix are outages.
 
     Credentials, for instance, can expire.
     """
@@ -144,7 +142,7 @@ def told(error: Exception) -> str:
 async def each_at_once(
     work: Callable[[int], Awaitable[_T]], numbers: Sequence[int], *, at_once: int
 ) -> "dict[int, _T | LogUnavailable | LogCorrupt]":
-    """Do the work for all numbers, a few at a time; errors of the log stand among the results."""
+    """Do the work for all numbers, a few at a time; results may be errors of the log."""
     results: dict[int, _T | LogUnavailable | LogCorrupt] = {}
     left = iter(numbers)
 

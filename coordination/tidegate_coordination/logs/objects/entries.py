@@ -1,7 +1,7 @@
 """Reads entries of a log of objects: ahead, several at a time, and keeps some of them.
 
-At the end of the log one GET finds that there is no more. While entries are found, more and more of
-them are requested at once; from a point on, a LIST first finds their names and sizes.
+At the end of the log, one GET finds that there are no more entries. While entries are found, more
+and more of them are requested at once. Beyond a number, a LIST first finds their names and sizes.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class KeptEntries:
             self._drop(next(iter(self._payloads)))
 
     def run(self, from_position: int) -> list[bytes]:
-        """The payloads from a position on, as far as there is no gap."""
+        """The payloads from a position on, up to the first gap."""
         found: list[bytes] = []
         while (payload := self._payloads.get(from_position + len(found))) is not None:
             found.append(payload)
@@ -57,7 +57,7 @@ class KeptEntries:
 
 
 class EntryReader:
-    """Gets entries; says nothing of the trim boundary, so nothing it returns counts yet."""
+    """Gets entries; the caller must check the trim boundary before it uses them."""
 
     def __init__(self, objects: LogObjects) -> None:
         self._objects = objects
@@ -77,8 +77,8 @@ class EntryReader:
     ) -> dict[int, Found]:
         """Return the entries from a position on, up to the first missing one or `max_bytes`.
 
-        Returns one entry at least, if there is one. `first`: the entry there, if the caller has
-        read it already. `known`: so many entries certainly exist.
+        Returns one entry at least, if there is one. `first`: the entry at `position`, if the caller
+        has read it already. `known`: how many entries certainly exist.
         """
         found: dict[int, Found] = {} if first is None else {position: first}
         window, got_bytes = min(max(known - len(found), 0) + 1, _UNSEEN_AHEAD), 0
@@ -103,7 +103,7 @@ class EntryReader:
 
 
 def _those_that_fit(listed: Sequence[Listed], position: int, max_bytes: int) -> Sequence[int]:
-    """The positions from one on that are listed without a gap, and are not too large together."""
+    """The positions from `position` on that are listed without a gap and fit into `max_bytes`."""
     count = 0
     for each in listed:
         max_bytes -= each.size_bytes

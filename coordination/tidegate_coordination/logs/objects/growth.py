@@ -1,4 +1,4 @@
-"""How far a log that announces nothing is known to reach, and the callers that wait for more."""
+"""The known end of a log that does not announce entries, and the callers that wait for more."""
 
 from collections.abc import Awaitable, Callable
 
@@ -9,7 +9,7 @@ from tidegate_coordination.logs.objects.pace import Pace
 
 
 class Growth:
-    """`last_seen`: the log reaches at least as far."""
+    """`last_seen`: a position that the log has reached."""
 
     def __init__(self) -> None:
         self.last_seen = FIRST_POSITION - 1
@@ -32,8 +32,7 @@ class Growth:
     ) -> None:
         """Return once the log is known to reach beyond a position, or after the time-out.
 
-        Args:
-            look: looks once for another gateway's entry, and notes what it finds.
+        Args: look: looks once for another gateway's entry, and notes a found one.
         """
         await trio.lowlevel.checkpoint()
         with trio.move_on_after(timeout_seconds):

@@ -1,8 +1,8 @@
 """The log behind `s3:`: an entry is an object, and creating it is the append.
 
-Create-if-absent forgets names that were deleted: a writer that was paused across a trim could
-create an old position again. So the trim boundary rises before any deletion, and both appends and
-reads check it last: entries below it do not count. Positions at or above the boundary were never
+Create-if-absent does not protect deleted names: a writer that was paused during a trim could create
+an old position again. So the trim boundary rises before any deletion. Appends and reads check the
+boundary last, and entries below it do not count. Positions at or above the boundary were never
 deleted, so an entry found there was the first one created (decision 12).
 
 An append is a PUT and a GET that finds nothing.
@@ -71,7 +71,7 @@ async def open_objects(
 class ObjectLog:
     """Open it with `objects.open_log` or `open_objects`.
 
-    requests: of the object store, since the log was opened.  store: the one that counts them.
+    requests: sent to the object store since the log was opened. store: counts these requests.
     """
 
     def __init__(
@@ -86,7 +86,8 @@ class ObjectLog:
         self._kept = KeptEntries()
         self._growth = Growth()
         self._end_is_known = False
-        self._glimpsed: tuple[int, bytes | None] = 0, None  # by looking; does not count yet
+        # seen by wait(); not yet checked against the boundary
+        self._glimpsed: tuple[int, bytes | None] = 0, None
 
     @property
     def capabilities(self) -> LogCapabilities:
@@ -116,7 +117,7 @@ class ObjectLog:
         return AppendResult.APPENDED if created else AppendResult.CONFLICT
 
     async def _joins(self, position: int) -> bool:
-        """See that an entry may be there; False if the position is trimmed.
+        """Check that an append may write the position; return False if it is trimmed.
 
         Raises:
             LogCorrupt: the entry before it is missing.
@@ -145,7 +146,7 @@ class ObjectLog:
         position, first = self._glimpsed
         first = first if position == from_position else None
         found = await self._entries.get_ahead(from_position, max_bytes, first=first, known=known)
-        # After the entries, and before they count.
+        # The boundary is read after the entries, and before these count.
         if from_position < await self._checked_boundary():
             return Trimmed(self._boundary.position)
         payloads = _run(from_position, found)
@@ -166,7 +167,7 @@ class ObjectLog:
     async def _look_closer(
         self, from_position: int, found: dict[int, Found]
     ) -> list[LogEntry] | Trimmed:
-        """Return the answer if no entry was found; the log may end here."""
+        """Return the answer to a read that found no entry; the log may end here."""
         is_within = (
             from_position <= self._growth.last_seen
             or any(isinstance(each, bytes) for each in found.values())
@@ -183,10 +184,10 @@ class ObjectLog:
         return self._delivered(from_position, [payload], len(payload))
 
     async def _is_followed(self, position: int) -> bool:
-        """Return whether the log has entries after a position; checks only until it once has none.
+        """Return whether the log has entries after a position; False once the end is known.
 
         At a start this distinguishes the end of the log from a lost entry, before an append could
-        take its place.
+        take the lost one's place.
         """
         if not self._end_is_known:
             listed = await self._objects.page(ENTRIES, after=entry_name(position), limit=1)

@@ -1,7 +1,7 @@
 """The marker of a log of objects: its layout, and the test of the store's create-if-absent.
 
-The log's safety rests on create-if-absent. The store must refuse a second creation of the marker,
-so each start proves that at the price of one request, and leaves no object.
+The log's safety rests on create-if-absent. The store must refuse a second creation of the marker.
+So each start proves create-if-absent with one request, and leaves no object.
 """
 
 from contextlib import suppress
@@ -66,7 +66,7 @@ async def _check_stored(store: ObjectStore, key: str) -> None:
     try:
         _check_format(await store.get(key))
     except LogMisconfigured:
-        # Bytes can be damaged on their way, and a person shall act on this.
+        # An operator has to act on this error, so rule out damage in transit.
         _check_format(await store.get(key))
 
 

@@ -50,7 +50,7 @@ class Kind(IntEnum):
 
 
 class SnapshotId(NamedTuple):
-    """Ordered as they are listed: of two at one position the later has the higher number."""
+    """Ordered as in a LIST: of two at one position, the later one has the higher number."""
 
     position: int
     number: int
@@ -114,8 +114,8 @@ def snapshot_id(name: str) -> SnapshotId:
 def oldest_kept(complete: Sequence[SnapshotId]) -> SnapshotId | None:
     """Return the first snapshot to keep: all names that sort before it may be deleted.
 
-    Those are older snapshots, and chunks of saves cut short. Chunks above it may be of a save under
-    way.
+    The earlier names are of older snapshots, and of chunks whose save was cut short. Chunks above
+    the returned snapshot may be of a save under way.
     """
     newest = sorted(complete)[-SNAPSHOTS_KEPT:]
     return newest[0] if newest else None

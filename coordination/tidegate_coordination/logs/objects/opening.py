@@ -1,11 +1,10 @@
 """`s3://BUCKET/PREFIX?endpoint=...`, `gs:`, `az:`: a log in any object store with conditional
 create, for gateways that share nothing else.
 
-The URL is that of an object store, with its options; it may be the very one that the records are
-in, since a log lies below `tidegate-log/`. Credentials are never part of it.
-
-No `file:`: on a disk of one machine sqlite: is faster, and file systems that machines share may
-remember that a file was absent.
+The URL is that of an object store, with its options; it may be the store of the records, since a
+log lies below `tidegate-log/`. Credentials are never part of the URL. There is no `file:`, because
+sqlite: is faster on the disk of one machine, and a shared file system may cache that a file is
+absent.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""When to look for other gateways' entries: soon at first, less and less often while none come."""
+"""When to poll for other gateways' entries: soon at first, less and less often while none come."""
 
 from math import inf
 from typing import Final

@@ -1,7 +1,7 @@
-"""Snapshots in a log of objects: chunks first, then the head that makes them count.
+"""Snapshots in a log of objects: the chunks first, then the head, which makes them visible.
 
-A name is used once: it carries a nonce. A save that was cut short has no head, so it is never
-loaded; it is deleted, like older snapshots, once two newer ones are complete.
+A name has a nonce, so it is used once. A save that was cut short has no head, so it is never
+loaded. It is deleted once two newer snapshots are complete, as older snapshots are.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,7 +47,7 @@ class SnapshotObjects(Protocol):
 class ObjectSnapshots:
     """`new_nonce` gives a text that no other saver was ever given.
 
-    Checksums of a whole snapshot take time, so they are made in a thread, or `in_loop`.
+    Checksums of a whole snapshot take time, so a thread computes them, unless `in_loop`.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Translates errors of psycopg into errors of a metadata log, with sentences.
 
-An error that is no refusal for an operator to fix is an outage: the call's outcome is unknown.
+An error is a refusal that an operator must fix, or an outage: then the call's outcome is unknown.
 """
 
 import re
@@ -53,8 +53,8 @@ _REFUSED_BY_LIBPQ: Final = (
         "correct the URL's parameters",
     ),
 )
-# The known errors of the server stand above.  The others pass: it ended a transaction that was idle
-# for too long (25P03), or a proxy lost it (XX000).
+# The table above has the server's known errors. Other errors are temporary: the server ended a
+# transaction that was idle for too long (25P03), or a proxy lost the server (XX000).
 _OUTAGES: Final = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)
 
 

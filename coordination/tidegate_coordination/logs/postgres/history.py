@@ -1,8 +1,9 @@
 """Checks that a server still has the entries that this gateway has seen.
 
-A standby that takes over may lack the last entries, if it did not have to confirm them. Other
-gateways may append from there, so the log's length proves nothing. So a gateway looks for the last
-entry that it has seen on every new connection; it reaches another server only by a new connection.
+If a standby did not have to confirm the last entries, it may lack them when it takes over. Other
+gateways may append to the standby, so the log's length proves nothing. So on every new connection a
+gateway looks for the last entry that it has seen. It can reach another server only by a new
+connection.
 """
 
 from tidegate_coordination.log.metadata_log import LogCorrupt, LogEntry
@@ -11,7 +12,7 @@ from tidegate_coordination.logs.postgres.tables import checksum_at, checksum_of
 
 
 class History:
-    """The newest entry that is known to be in the log; noted in the loop, looked for in threads."""
+    """The newest entry that is known to be in the log; set in the loop, checked in threads."""
 
     def __init__(self) -> None:
         self._newest: LogEntry | None = None

@@ -13,17 +13,18 @@ from tidegate_coordination.logs.postgres.session import Connection, Session
 from tidegate_coordination.logs.postgres.url import Address
 
 CALL_SECONDS: Final = 10.0
-# One works; others may still be connecting for abandoned calls.
+# One thread works; others may still be connecting for abandoned calls.
 _THREADS: Final = 4
 
 _T = TypeVar("_T")
 
 
 class Lane:
-    """The next call replaces a session that raised or was abandoned by a new one.
+    """If a session raised or was abandoned, the next call opens a new one.
 
-    `is_patient`: the log was opened once, so what looks like a refusal is an outage: servers say
-    the same while they fail over, or while a password is being changed. `greet`: see Session.
+    `is_patient`: the log has been opened, so an error that looks like a refusal counts as an
+    outage: servers answer the same during a fail-over, or while a password is changed. `greet`: see
+    Session.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class Lane:
         return await trio.to_thread.run_sync(work, limiter=self._threads, abandon_on_cancel=True)
 
     def drop(self) -> None:
-        """Let go of the connection; the next call makes another."""
+        """Drop the connection; the next call makes another."""
         if self._waits_on is not None:
             trio.lowlevel.notify_closing(self._waits_on.fileno())
         if self._session is not None:

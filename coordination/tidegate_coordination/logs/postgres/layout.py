@@ -24,7 +24,8 @@ _TABLES: Final = (
     "ALTER TABLE entry ALTER COLUMN payload SET STORAGE EXTERNAL",
     "CREATE TABLE boundary (one integer PRIMARY KEY CHECK (one = 1), trimmed bigint NOT NULL)",
     "INSERT INTO boundary VALUES (1, 0)",
-    # An identity: the id of a snapshot that was dropped must not come back under its writer.
+    # An identity column: the id of a dropped snapshot must not be reused while its writer still
+    # writes.
     "CREATE TABLE snapshot (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
     " position bigint NOT NULL, complete boolean NOT NULL DEFAULT false)",
     "CREATE TABLE snapshot_chunk (snapshot bigint NOT NULL, ordinal integer NOT NULL,"
@@ -54,7 +55,7 @@ def make_tables(connection: Connection, schema: str) -> None:
 
 
 def _make(connection: Connection, schema: str) -> None:
-    # Not IF NOT EXISTS, which wants the right to make schemas even where there is one.
+    # IF NOT EXISTS would need the right to create schemas even if the schema exists.
     found = connection.execute("SELECT to_regnamespace(quote_ident(%s)) IS NULL", (schema,))
     if found.fetchone() == (True,):
         connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))

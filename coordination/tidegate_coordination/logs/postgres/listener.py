@@ -1,7 +1,7 @@
 """Growth of a PostgreSQL log by LISTEN: an idle gateway sends no queries.
 
-A notification is a hint: every user of the database may send one with any text. If one is lost, or
-its connection, the gateway finds the growth by a query after a few seconds.
+A notification is a hint: every user of the database may send one with any text. If a notification
+or its connection is lost, the gateway finds the growth by a query after a few seconds.
 """
 
 from typing import Final
@@ -21,18 +21,18 @@ _POSITION_DIGITS: Final = 19  # of a bigint
 
 
 class Listener:
-    """For one task at a time."""
+    """Listens for one task at a time."""
 
     def __init__(self, lane: Lane, channel: str) -> None:
         self._lane = lane
         self._channel = channel
         self._ear: PGconn | None = None
         self._overheard: list[psycopg.Notify] = []
-        # Waits may be much shorter than the time between two looks.
+        # When the position was last known: waits may be much shorter than POLL_SECONDS.
         self._told_at = 0.0
 
     async def next_position(self) -> int:
-        """Wait for a sign of growth; return a position that the log has, perhaps a known one.
+        """Wait for a sign of growth; return a position in the log, which may be known already.
 
         Raises:
             LogUnavailable: the server does not answer now.
@@ -78,7 +78,7 @@ class Listener:
         except LogUnavailable:
             self.stop()
             raise
-        if ear is not self._ear:  # the lane found its connection lost, and made one that is deaf
+        if ear is not self._ear:  # the lane made a new connection, which does not LISTEN
             self.stop()
         return position
 

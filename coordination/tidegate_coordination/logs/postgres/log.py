@@ -120,7 +120,8 @@ class PostgresLog:
         rows = await self._reads.ask("read", tables.READ, values)
         found = tables.read_result(rows, from_position)
         if found == [] and self._last_seen == told >= from_position:
-            # A position notified before the read began, and not found, was false.
+            # If the read does not find a position that was notified before it began, the
+            # notification was false.
             self._last_seen = from_position - 1
         if isinstance(found, list) and found:
             self._history.note(found[-1])

@@ -1,9 +1,10 @@
 """`postgres://USER@HOST:PORT/DATABASE?schema=NAME`: a log that gateways on many machines share.
 
 The URL is libpq's, with its parameters (`sslmode`, several hosts, `service`, ...); what it leaves
-out comes from where libpq looks: PGPASSWORD, the password file, the service file. `schema` is ours:
-each log is a schema of its own (`tidegate` if none is named), so that several share a database, and
-one is granted, dumped and dropped by itself. Schema and tables are made at first use.
+out comes from where libpq looks: PGPASSWORD, the password file, the service file. `schema` is
+Tidegate's: each log is a schema (`tidegate` if none is named). So several logs can share a
+database, and each can be granted, dumped and dropped separately. Schema and tables are made at
+first use.
 
 psycopg comes with the extra `postgres`, so this module imports the rest only when a log is opened.
 """

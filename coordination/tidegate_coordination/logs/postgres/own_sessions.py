@@ -1,10 +1,10 @@
 """Checks that connections have sessions of their own: a pooler may stand before the server.
 
 LISTEN, prepared statements, settings and advisory locks belong to a session.  A pooler that is not
-in session mode gives each transaction of a client any of its server connections.  So one connection
-sets a setting of its own, and another one then holds a transaction open, for which such a pooler
-takes the server connection that has just become free.  If the first connection no longer finds its
-setting, its session is not its own.  The check writes nothing into a table.
+in session mode gives each transaction of a client any of its server connections. So the check has
+one connection change a setting, and another one then hold a transaction open. For that transaction
+such a pooler takes the server connection that has just become free. If the first connection no
+longer finds its setting, it has no session of its own.  The check writes nothing into a table.
 """
 
 from typing import Final

@@ -1,8 +1,8 @@
 """The SQLSTATE of a refused connection: libpq reports only the server's sentence.
 
-The sentence is in the server's language, so the connection is tried once more under libpq's own
-trace, which has the fields of the protocol as they came. The trace may hold a password; it is kept
-in memory only, and nothing but the SQLSTATE is taken from it.
+The sentence is in the server's language. So the connection is tried once more with libpq's own
+trace, which shows the received fields of the protocol. The trace may hold a password, so it is kept
+in memory only, and only the SQLSTATE is read from it.
 """
 
 import os
@@ -23,7 +23,7 @@ _ERROR: Final = re.compile(rb'\tErrorResponse\t[^\n]*? C "([0-9A-Z]{5})"')
 
 def state_of_refusal(address: Address, deadline_seconds: float) -> str:
     """Connect once more; return the SQLSTATE of the server's refusal, "" if it is unknown."""
-    if sys.platform != "linux":  # psycopg traces nowhere else
+    if sys.platform != "linux":  # psycopg can trace on no other system
         return ""
     with os.fdopen(os.memfd_create("tidegate-trace"), "rb") as trace:
         conninfo = make_conninfo(**address.parameters).encode()
@@ -32,7 +32,7 @@ def state_of_refusal(address: Address, deadline_seconds: float) -> str:
             connection.trace(trace.fileno())
             _connect(connection, time.monotonic() + deadline_seconds)
             connection.untrace()
-        except psycopg.Error:  # it cannot be traced, or is no connection at all
+        except psycopg.Error:  # there is no trace, or no connection
             return ""
         finally:
             connection.finish()

@@ -85,7 +85,7 @@ class Session:
         self._is_given_up = False
         self._connection: Connection | None = None
         self._line: socket.socket | None = None
-        self.prepared: set[bytes] = set()  # names of statements of this connection
+        self.prepared: set[bytes] = set()  # names of prepared statements on this connection
 
     @property
     def ready(self) -> Connection | None:
@@ -130,7 +130,7 @@ class Session:
         connection = _connect(self._address)
         with self._guard:
             self._connection = connection
-            # A number of its own for the socket: libpq may close its at any time.
+            # A duplicate of the socket, because libpq may close its own at any time.
             self._line = socket.fromfd(connection.fileno(), socket.AF_INET, socket.SOCK_STREAM)
             if self._is_given_up:
                 raise self._unwanted()
@@ -150,7 +150,7 @@ class Session:
 
 
 def _is_stale(connection: Connection) -> bool:
-    """Between statements a server says nothing but that it ends."""
+    """Return whether bytes have arrived: between statements a server only says that it ends."""
     if connection.closed:
         return True
     poll = select.poll()

@@ -32,12 +32,12 @@ def complete_snapshot(connection: Connection, snapshot: int) -> None:
 
 
 def drop_old_snapshots(connection: Connection) -> None:
-    """Keep the newest two complete ones, and saves under way at or above the newest."""
+    """Keep the newest two complete snapshots, and saves under way at or above the newest."""
     newest = complete_snapshots(connection)[:_SNAPSHOTS_KEPT]
     if not newest:
         return
     kept, position = [each for each, _ in newest], newest[0][1]
-    # One at the newest position that is completed at this moment is left for the next time.
+    # A snapshot at the newest position that is completed at this moment is dropped next time.
     connection.execute(
         "DELETE FROM snapshot WHERE id <> ALL(%s) AND position <= %s"
         " AND (complete OR position < %s)",
@@ -47,7 +47,7 @@ def drop_old_snapshots(connection: Connection) -> None:
 
 
 def complete_snapshots(connection: Connection) -> list[tuple[int, int]]:
-    """Return (id, position) of those that count, the newest first."""
+    """Return (id, position) of the complete snapshots, the newest first."""
     query = "SELECT id, position FROM snapshot WHERE complete ORDER BY position DESC, id DESC"
     return [(row[0], row[1]) for row in connection.execute(query).fetchall()]
 
@@ -55,7 +55,7 @@ def complete_snapshots(connection: Connection) -> list[tuple[int, int]]:
 def read_chunks(
     connection: Connection, snapshot: int, from_ordinal: int, max_bytes: int
 ) -> list[bytes]:
-    """Return frames from one on, in order: at least one if there is one, then what fits."""
+    """Return frames from an ordinal on, in order: one if there is any, then as many as fit."""
     query = """
         SELECT framed FROM (
             SELECT ordinal, framed, sum(octet_length(framed)) OVER (ORDER BY ordinal) AS total

@@ -1,4 +1,4 @@
-"""Statements of the hot path, asked of libpq in the loop: a thread costs more than they do.
+"""Statements of the hot path, sent by libpq in the event loop: a thread costs more than they do.
 
 Each is prepared at its first use on a connection.  Values and rows are PostgreSQL's binary forms.
 """
@@ -74,4 +74,5 @@ async def _result(line: PGconn) -> PGresult:
 def _error(result: PGresult) -> psycopg.Error:
     if result.error_field(DiagnosticField.SQLSTATE):
         return psycopg.errors.error_from_result(result)
-    return psycopg.OperationalError(result.get_error_message())  # libpq's own: no server was heard
+    # libpq's own error: no server answered
+    return psycopg.OperationalError(result.get_error_message())

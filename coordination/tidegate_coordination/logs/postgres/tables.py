@@ -3,11 +3,11 @@
 Every call of the hot path is one round trip of a prepared statement that commits by itself, under
 READ COMMITTED: APPEND and READ, which run in the event loop. `layout.py` describes the tables.
 
-Append against trim. An append locks the boundary row (FOR SHARE) and only then inserts; raising the
-boundary waits for such locks, and a lock that waited for it sees the raised boundary, even if the
+Append against trim. An append locks the boundary row (FOR SHARE) and only then inserts. Raising the
+boundary waits for such locks. A lock that waited for a rise sees the raised boundary, even if the
 rest of the statement's view is older. So a position is inserted before the boundary passes it, or
 refused for ever. The check for the predecessor may use the older view: the writer has read that
-entry, and if it was trimmed since, the boundary shows it.
+entry, and if the entry was trimmed since, the boundary shows it.
 """
 
 from typing import Final
@@ -72,7 +72,7 @@ def append_values(channel: str, position: int, payload: bytes) -> list[bytes]:
 
 
 def append_result(rows: list[Row], position: int) -> AppendResult | None:
-    """Read what APPEND gave; None where the log ends before the position."""
+    """Read the result of APPEND; None if the log ends before the position."""
     if not rows:
         raise LogCorrupt("the PostgreSQL log has lost its boundary; restore it")
     [(trimmed, fits, is_taken)] = rows
@@ -121,7 +121,7 @@ def _number_of(value: bytes | None) -> int:
 
 
 def checksum_at(connection: Connection, position: int) -> tuple[int, int | None]:
-    """Return the boundary, and the checksum of an entry; None where it is not there."""
+    """Return the boundary, and the checksum of an entry; None if there is no entry."""
     query = "SELECT trimmed, (SELECT crc FROM entry WHERE position = %s) FROM boundary"
     row = connection.execute(query, (Int8(position),)).fetchone()
     if row is None:
@@ -137,7 +137,8 @@ def raise_boundary(connection: Connection, before_position: int) -> None:
     """Raises LogMisuse if the boundary lies beyond the end."""
     upto = before_position - 1
     with connection.transaction():
-        # Locked first: then the next statement sees all entries that appends may still change.
+        # The lock comes first, so that the next statement sees the entries of all appends that held
+        # it.
         trimmed = _number(connection, "SELECT trimmed FROM boundary FOR UPDATE")
         if upto <= trimmed:
             return

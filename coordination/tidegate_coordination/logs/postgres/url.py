@@ -1,4 +1,7 @@
-"""The URL of a PostgreSQL log, taken apart. No sentence here shows what may be of a password."""
+"""The URL of a PostgreSQL log, taken apart.
+
+No error here shows text that may be part of a password.
+"""
 
 import re
 from dataclasses import dataclass
@@ -18,7 +21,7 @@ _FORM: Final = "write postgres://USER@HOST:PORT/DATABASE?schema=NAME"
 _QUOTING: Final = (
     f"{_FORM}; in a user or password : / @ ? # and % are written %3A %2F %40 %3F %23 %25"
 )
-# So long connecting may last, in all; shorter than a call.
+# The time limit of connecting to all hosts; shorter than a call's.
 _HOSTS_SECONDS: Final = 8
 # TCP detects a server that vanished silently in about the time limit of a call.
 _DEFAULTS: Final = {
@@ -39,7 +42,7 @@ class Address:
 
     @property
     def shown(self) -> str:
-        """Where it is, without what must not be shown."""
+        """The log's address, without secrets."""
         host = self.parameters.get("host", "")
         return f"the PostgreSQL log {self.schema!r}" + (f" at {host}" if host else "")
 
@@ -70,7 +73,7 @@ def parse_url(url: str) -> Address:
 
 
 def _parameters(url: str, fields: list[tuple[str, str]]) -> dict[str, str]:
-    # Checked here, since libpq's own sentences show what it did not understand.
+    # The URL is checked here, since libpq's errors quote the text that it could not parse.
     known = {option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults()} | {"ssl"}
     for name, _ in fields:
         if name not in known and name != "schema":
@@ -93,8 +96,9 @@ def _with_defaults(parameters: dict[str, str]) -> dict[str, str]:
     defaults = dict(_DEFAULTS)
     hosts = 1 + max(parameters.get(name, "").count(",") for name in ("host", "hostaddr"))
     if hosts > 1:
-        defaults["target_session_attrs"] = "read-write"  # of several, the one that takes writes
-    # It is of each host, and a call that has not reached the last one in time would begin again
-    # with the first. libpq knows nothing below 2.
+        # of several hosts, the one that accepts writes
+        defaults["target_session_attrs"] = "read-write"
+    # libpq's timeout is for each host, at least 2. A call that has not reached the last host in
+    # time would begin again with the first.
     defaults["connect_timeout"] = str(max(2, min(5, _HOSTS_SECONDS // hosts)))
     return {**defaults, **parameters, "client_encoding": "UTF8"}

@@ -11,7 +11,7 @@ from tidegate_coordination.log.metadata_log import LogCorrupt, LogUnavailable
 
 
 class OpenedFile:
-    """A file, known again by its device and number."""
+    """A file, identified by device and inode."""
 
     def __init__(self, path: Path) -> None:
         self._path = path.absolute()

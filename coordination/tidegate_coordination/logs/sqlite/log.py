@@ -7,9 +7,8 @@ WAL needs shared memory).
 
 An fsync blocks, so statements run one at a time in a worker thread. A call that takes too long is
 abandoned while its thread finishes: its outcome is unknown, as the contract allows. Under
-simulation `in_loop` runs the statements where they are called.
-
-Growth by others is seen by polling `PRAGMA data_version`, growth by this object at once.
+simulation `in_loop` runs the statements in the event loop. Appends of others are seen by polling
+`PRAGMA data_version`, appends of this object at once.
 """
 
 from collections.abc import Callable, Sequence
@@ -102,9 +101,9 @@ class StatementWorker:
             return await self._in_thread(doing, lambda: self._checked(work))
 
     def _checked(self, work: Callable[[], _T]) -> _T:
-        """Run a statement; its outcome counts only if the file is still where it was opened.
+        """Run a statement; its outcome counts only if the file is still at its path.
 
-        If the file has gone, SQLite may also report that it is damaged or has changed.
+        If the file was removed, SQLite may also report that it is damaged or has changed.
         """
         if self.file is None:
             return work()
@@ -116,7 +115,8 @@ class StatementWorker:
 
     async def _in_thread(self, doing: str, work: Callable[[], _T]) -> _T:
         with trio.move_on_after(_CALL_SECONDS):
-            # Abandoned, the thread keeps the limiter until it ends: statements never overlap.
+            # A thread of an abandoned call keeps the limiter until it ends, so statements never
+            # overlap.
             return await trio.to_thread.run_sync(
                 work, limiter=self._one_at_a_time, abandon_on_cancel=True
             )
@@ -131,7 +131,7 @@ class SqliteLog:
         self._worker = worker
         self._last_seen = FIRST_POSITION - 1
         self._grown = trio.lowlevel.ParkingLot()
-        # One poll serves all waiting callers, also those that start to wait again.
+        # One poll serves all waiting callers, including those that start to wait again.
         self._polled_at = -_POLL_SECONDS
 
     @property
@@ -142,7 +142,7 @@ class SqliteLog:
         CAPABILITIES.check_append(position, payload)
         result = await self._worker.call("append", lambda: self._tables.append(position, payload))
         if result is AppendResult.APPENDED:
-            # The entry is the last of the log, so this append saw as much as a poll would.
+            # The entry is the last of the log, so this append is as good as a poll.
             self._polled_at = trio.current_time()
             self._note(position)
         return result

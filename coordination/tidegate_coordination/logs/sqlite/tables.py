@@ -37,7 +37,7 @@ _SCHEMA: Final = (
     " crc INTEGER NOT NULL)",
     "CREATE TABLE boundary (one INTEGER PRIMARY KEY CHECK (one = 1), trimmed INTEGER NOT NULL)",
     "INSERT INTO boundary VALUES (1, 0)",
-    # AUTOINCREMENT: the id of a snapshot that was dropped must not come back under its writer.
+    # AUTOINCREMENT: the id of a dropped snapshot must not be reused while its writer still writes.
     "CREATE TABLE snapshot (id INTEGER PRIMARY KEY AUTOINCREMENT, position INTEGER NOT NULL,"
     " complete INTEGER NOT NULL DEFAULT 0)",
     "CREATE TABLE snapshot_chunk (snapshot INTEGER NOT NULL, ordinal INTEGER NOT NULL,"
@@ -81,7 +81,7 @@ class LogBusy(LogUnavailable):
 
 @contextmanager
 def translated_errors(doing: str) -> Generator[None]:
-    """The door: errors of SQLite leave as errors of a metadata log."""
+    """Translate errors of SQLite into errors of a metadata log."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -100,7 +100,7 @@ def translated_errors(doing: str) -> Generator[None]:
 
 
 def connect(path: str, *, busy_seconds: float) -> sqlite3.Connection:
-    """Open the file, creating it if absent; made durable, checked, and with our tables."""
+    """Open the file, creating it if absent; set it durable, check it, and make our tables."""
     with translated_errors("open its file"):
         connection = sqlite3.connect(
             path, timeout=busy_seconds, isolation_level=None, check_same_thread=False
@@ -172,7 +172,7 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int | str:
 
 
 class SqliteTables:
-    """One connection's view. Not for two threads at once; `SqliteLog` sees to that."""
+    """The tables through one connection. `SqliteLog` lets only one thread use it at a time."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -197,7 +197,8 @@ class SqliteTables:
 
     def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
         entries = self._read_rows(from_position, max_bytes)
-        # The boundary is read after the rows: it rises before rows go, so no gap stays unseen.
+        # The boundary is read after the rows. It rises before rows are deleted, so every gap is
+        # noticed.
         if from_position <= (trimmed := self._trimmed()):
             return Trimmed(trimmed + 1)
         for position, entry in enumerate(entries, start=from_position):
@@ -273,7 +274,7 @@ class SqliteTables:
             raise LogUnavailable("a newer snapshot was completed while this one was being saved")
 
     def drop_old_snapshots(self) -> None:
-        """Keep the newest two complete ones, and saves under way above them."""
+        """Keep the newest two complete snapshots, and saves under way above them."""
         newest = self.complete_snapshots()[:_SNAPSHOTS_KEPT]
         if not newest:
             return
@@ -286,12 +287,12 @@ class SqliteTables:
         )
 
     def complete_snapshots(self) -> list[tuple[int, int]]:
-        """Return (id, position) of those that count, the newest first."""
+        """Return (id, position) of the complete snapshots, the newest first."""
         query = "SELECT id, position FROM snapshot WHERE complete ORDER BY position DESC, id DESC"
         return self._connection.execute(query).fetchall()
 
     def read_chunks(self, snapshot: int, from_ordinal: int, max_bytes: int) -> list[bytes]:
-        """Return frames from one on, in order: at least one if there is one, then what fits."""
+        """Return frames from an ordinal on, in order: one if there is any, then as many as fit."""
         query = (
             "SELECT framed FROM snapshot_chunk WHERE snapshot = ? AND ordinal >= ? ORDER BY ordinal"
         )

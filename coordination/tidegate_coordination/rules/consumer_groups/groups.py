@@ -24,14 +24,14 @@ def group_scope(group_id: str) -> str:
 
 
 def offsets_scope(group_id: str) -> str:
-    """Return the scope of a group's offsets, apart, so that commits may share an entry."""
+    """Return the scope of a group's offsets, separate so that commits may share an entry."""
     return f"offsets of group {group_id}"
 
 
 def holds_claim(view: View, group_id: str, claim_epoch: int) -> bool:
     """Return whether the writer still holds the claim under which it decided.
 
-    A group that gateways forward to the source of a link is written by none.
+    No gateway may write a group that gateways forward to the source of a link.
     """
     claim = view.state.claims.get(group_claim(group_id))
     is_held = claim is not None and claim == (view.writer, claim_epoch)
@@ -60,7 +60,7 @@ class ChangeGroup:
             return Decided((), False)
         last = view.state.groups.get(self.record.group_id)
         if last is not None and self.record.generation < last.generation:
-            # The group's machine lacks durable entries; restore it as after a lost claim.
+            # The group's machine lacks entries of the log: restore it, as after a lost claim.
             return Decided((), False)
         return Decided((self.record,), True)
 
@@ -111,7 +111,7 @@ class DeleteGroup:
 class ForgetGroup:
     """Release the writer's claim on a group that never became durable.  Answer: None.
 
-    Else every made-up group id would leave a claim for ever.
+    Otherwise every made-up group id would leave a claim for ever.
     """
 
     group_id: str

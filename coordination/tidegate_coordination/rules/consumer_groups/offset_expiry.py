@@ -1,9 +1,9 @@
 """When committed offsets, and groups, expire (`offsets.retention.minutes`).
 
-Kafka's rules (KIP-211): offsets of a group without members expire when it has had none for the
-retention; those of a group with members only for topics that no member subscribes to, counted from
-the commit; those of a consumer that never joined a group, counted from the commit.  A group without
-members and offsets is deleted, too.
+Kafka's rules (KIP-211): if a group has had no members for the retention time, its offsets expire.
+If a group has members, only offsets of topics that no member subscribes to expire, counted from the
+commit.  Offsets of a consumer that never joined a group expire, counted from the commit.  A group
+without members and offsets is deleted, too.
 
 A rebalance under way is not in the state.  When an empty group begins one, its gateway writes the
 group again, so that `empty_since_ms` is recent (KAFKA-13636).
@@ -71,7 +71,7 @@ def propose_expiry(
 ) -> Iterator[ExpireOffsets]:
     """Yield a proposal for each group with expired offsets; propose them one by one.
 
-    A generator over the live state: collect it, or some of it, before waiting.
+    This iterates over the live state, so collect some or all of the proposals before you wait.
     """
     for group in state.groups:
         expired = expired_offsets(state, group, retention_ms, log_time_ms)
@@ -80,7 +80,7 @@ def propose_expiry(
 
 
 def is_spent(state: ClusterState, group: Group, expired: int, log_time_ms: int) -> bool:
-    """Return whether the group is empty without so many of its offsets."""
+    """Return whether the group is empty once this many of its offsets have expired."""
     if group.members or state.transactions.is_staging(group.group_id):
         return False
     if expired < sum(map(len, group.offsets.values())):

@@ -17,7 +17,7 @@ from .groups import group_scope, held_by_another, holds_claim, offsets_scope
 
 @dataclass(frozen=True, slots=True)
 class OffsetToCommit:
-    """leader_epoch: -1 for none."""
+    """A committed offset of a partition.  leader_epoch: -1 for none."""
 
     topic_id: bytes
     partition: int
@@ -27,7 +27,7 @@ class OffsetToCommit:
 
 
 class CommitRefusal(Enum):
-    """Why none of the offsets was taken."""
+    """Why none of the offsets was committed."""
 
     NOT_HOLDER = "another gateway serves the group"
     ILLEGAL_GENERATION = "a later generation has begun"
@@ -38,7 +38,8 @@ class CommitOffsets:
     """Commit offsets of a group, for a member that its machine has accepted.
 
     generation: -1 outside group management.  Answer: a refusal, or per offset whether its partition
-    still exists.  Commits of one group may share an entry: it reads the group, not its offsets.
+    still exists.  Commits of one group may share an entry: a commit reads the group, but not its
+    offsets.
     """
 
     group_id: str

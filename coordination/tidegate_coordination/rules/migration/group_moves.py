@@ -1,7 +1,7 @@
 """Moves of forwarded consumer groups to this cluster; see state/migration/source_groups.py.
 
-A move takes the group's claim, so that no gateway continues with an older machine of the group.
-The command that moves it is no gateway: then any gateway may take the claim next.
+A move takes the group's claim, so that no gateway continues with an older machine of the group. The
+command that moves the group is no gateway, so any gateway may take the claim next.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class MoveGroups:
 
     @property
     def reads(self) -> frozenset[str]:
-        """The fence, whom it waits for, and the groups."""
+        """The fence, the gateways that it waits for, and the groups."""
         return _READS | self.writes
 
     @property

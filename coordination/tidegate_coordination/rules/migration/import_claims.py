@@ -1,7 +1,7 @@
 """The claim of an import: while it is live, the gateways' mirrors of the link stand aside.
 
-The claim saves work only.  Where a mirror and an import write to the same partition, the rules let
-one of both follow its end (records/mirrored_batches.py).
+The claim saves work only.  If a mirror and an import write to the same partition, the rules accept
+only a batch that follows its end (records/mirrored_batches.py).
 """
 
 from __future__ import annotations

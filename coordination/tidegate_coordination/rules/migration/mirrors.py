@@ -1,7 +1,7 @@
 """Links, the topics that they mirror, and the bounds of mirrored partitions.
 
-Each proposal of a mirror says what its gateway has seen here; if that has changed meanwhile, it is
-refused, and the gateway looks again.
+Each proposal of a mirror says which state its gateway has seen here.  If that has changed
+meanwhile, the proposal is refused, and the gateway reads the state again.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def _refusal(view: View) -> LinkRefusal | None:
 class SetLink:
     """Make a link, or replace the settings of one.  Answer: a refusal, or None.
 
-    replaces: whether there may be such a link; its source stays the same cluster.  The others: see
-    LinkSet.
+    replaces: whether the link may exist already; its source must then be the same cluster.  Other
+    fields: see LinkSet.
     """
 
     name: str
@@ -197,7 +197,7 @@ class TopicRefused(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MirrorTopics:
-    """Make topics as a link's source has them, or have them follow their source.
+    """Create topics as a link's source has them, or update existing ones.
 
     topics: with the configs that are set at the source; those unknown here are left out.  They have
       up to MAX_PARTITIONS_PER_REQUEST partitions together.  Answer: the topics that are not
@@ -222,14 +222,15 @@ class MirrorTopics:
             present = view.state.topics.by_shown_id.get(each.source_id)
             known_id = present.topic_id if present is not None else each.source_id
             if known_id in view.state.switches.switched:
-                continue  # it is this cluster's own, even if it was deleted here
+                continue  # switched: this cluster's own, even if it was deleted here
             text = _wrong(view, self.link, each, present, taken)
             if text:
                 refused.append(TopicRefused(each.name, text))
             elif present is None:
                 taken.add(collision_key(each.name))
                 made.append(_known(each))
-            elif view.state.switches.fence_of(known_id) is None:  # else the source is fenced
+            # fenced topics do not follow their source
+            elif view.state.switches.fence_of(known_id) is None:
                 changes += _changes(present, _known(each))
         linked = (TopicsLinked(self.link, tuple(made)),) if made else ()
         return Decided((*linked, *changes), refused)
@@ -286,7 +287,7 @@ def _known(topic: LinkedTopic) -> LinkedTopic:
 
 
 def _unfenced(present: Topic, wanted: LinkedTopic) -> LinkedTopic:
-    """Return the topic without the fence of its source: it is no config of the topic."""
+    """Return the topic without the fence of its source: the fence is no config of the topic."""
     if wanted.configs.get(_LIMIT) != _FENCED:
         return wanted
     rest = {name: text for name, text in wanted.configs.items() if name != _LIMIT}
@@ -309,7 +310,7 @@ ANY_END: Final = -1
 class Placing(NamedTuple):
     """Move the bounds of a mirrored partition up; see MirrorPlace.
 
-    after: where the partition ends here now; ANY_END: wherever that is, and it stays there.
+    after: where the partition ends here now; ANY_END: any end, which then stays.
     """
 
     topic_id: bytes

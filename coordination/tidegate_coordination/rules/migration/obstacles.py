@@ -1,4 +1,4 @@
-"""Obstacles to changes that move things between a link's source and this cluster."""
+"""Obstacles to changes that move topics between a link's source and this cluster."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ IDS_ARE_HERE: Final = "transactional ids of the link have moved here, and cannot
 
 @dataclass(frozen=True, slots=True)
 class ReverseTopics:
-    """Begin to write back what was written to switched topics; none: to all of the link.
+    """Begin to write back records of switched topics; none: of all switched topics of the link.
 
     Answer: the names of the topics that reverse now, or why there are none, for a person.
     """
@@ -100,7 +100,7 @@ def _not_reversible(state: ClusterState, topic: Topic, switched: Switched) -> st
 
 
 def _lacks(partition: Partition, end: int) -> str:
-    """Return why not all written since the switch can be written back; "" if it can."""
+    """Return why some records since the switch cannot be written back; "" if all can."""
     if partition.log_start > end:
         return "has lost records that were written after the switch: they expired, or were deleted"
     if cleaned_to(partition.cleanings) > end:

@@ -1,6 +1,6 @@
 """Leader epochs that a source began where its copies end, when their topics change sides.
 
-A leader that was elected there, and has got no batch since, has told its epoch to no copy.
+If a leader was elected there and has got no batch since, no copy has its epoch.
 """
 
 from __future__ import annotations

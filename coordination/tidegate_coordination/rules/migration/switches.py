@@ -40,7 +40,7 @@ class FenceTopics:
     """Begin to switch topics of a link.
 
     topics: their ids, with the max.message.bytes that is set for each at the source, "" for none.
-    unit: the fence of groups and transactional ids that move with them, at rest; 0: none.
+    unit: the fence, already at rest, of groups and transactional ids that move with them; 0: none.
     Answer: the number of the fence, or why there is none, for a person.
     """
 
@@ -63,7 +63,7 @@ class FenceTopics:
 
 
 def unfinished_switches(state: ClusterState, link: str) -> dict[str, tuple[Topic, Switched]]:
-    """Return the topics of a link that were switched, and whose source still counts, by name."""
+    """Return the topics of a link that were switched, and whose source is not forgotten."""
     return {
         topic.name: (topic, each)
         for topic_id, each in state.switches.switched.items()
@@ -115,8 +115,9 @@ def _open_transaction(state: ClusterState, topic: Topic) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ReachFence:
-    """No batch of this gateway's clients to the topics of a fence is without an answer, whether it
-    was forwarded or is written here.  Answer: None.
+    """This gateway has answered all batches of its clients to the topics of a fence.
+
+    This includes forwarded batches, and batches that are written here.  Answer: None.
     """
 
     fence: int
@@ -187,7 +188,7 @@ class SwitchTopics:
 
     @property
     def reads(self) -> frozenset[str]:
-        """The copies, whom the fence waits for, and the unit."""
+        """The copies, the gateways that the fence waits for, and the unit."""
         return self.writes
 
     @property
@@ -227,7 +228,8 @@ def unreached(state: ClusterState, fence: Fence) -> str:
 def unfinished(state: ClusterState, fence: Fence) -> str:
     """Return which copy has an open transaction; "" for none.
 
-    It does not end while the source is fenced: the fence keeps its marker out.
+    The transaction cannot end while the source is fenced, because the source then refuses its
+    marker.
     """
     topics = (state.topics.by_id.get(each) for each in fence.limits)
     texts = (_open_transaction(state, each) for each in topics if each is not None)

@@ -1,6 +1,6 @@
 """Units: groups and transactional ids that are switched with their topics, in one entry of the log.
 
-A transaction cannot span two clusters, so what a transactional id writes and commits moves with it.
+A transaction cannot span two clusters, so the topics and groups of a transactional id move with it.
 """
 
 from __future__ import annotations

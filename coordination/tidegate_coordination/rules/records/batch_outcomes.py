@@ -1,4 +1,4 @@
-"""Batches of a WAL object as its commit gets them, and the outcomes that it gives back."""
+"""The batches of a WAL object as its commit gets them, and the outcomes of the commit."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Two gateways may mirror a partition for a while, and one may be late.  A batch therefore names the
 end of the partition that it follows.  If the partition ends elsewhere, the batch is refused, and
-its gateway looks again.  So none is written twice, and none is left out.
+its gateway looks up the end again.  So no batch is written twice, and none is left out.
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ class MirrorJudge:
 
 
 def last_batches(batches: list[ProducerBatch]) -> list[ProducerBatch]:
-    """Return the batches, of each producer in a partition only those that the state keeps.
+    """Return the batches of each producer in a partition that the state will keep.
 
-    A mirror may bring thousands of one producer at once.
+    A mirror may commit thousands of batches of one producer at once.
     """
     counts: dict[tuple[int, int], int] = {}
     kept: list[ProducerBatch] = []

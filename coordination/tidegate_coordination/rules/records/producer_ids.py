@@ -17,7 +17,7 @@ class ReserveProducerIds:
     writes: frozenset[str] = field(default=frozenset({PRODUCER_IDS}), init=False)
 
     def decide(self, view: View) -> Decided[int]:
-        """Ids are unique for ever."""
+        """Give out ids that were never given out before."""
         first = view.state.producer_ids.next_id
         return Decided((ProducerIdsReserved(first, self.count),), first)
 

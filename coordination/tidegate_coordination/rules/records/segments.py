@@ -1,8 +1,8 @@
 """Publication of segments: merged or compacted segments replace the runs they were made from.
 
-A unit is published only if its parents still are the live runs that they were when it was planned;
-else it is dropped, and its driver plans again.  So two drivers, a task that ran twice, and a driver
-that was suspended for an hour are harmless.  The objects of a dropped unit are orphans
+A unit is published only if its parents are still live runs, unchanged since the plan.  Otherwise
+the unit is dropped, and its driver plans again.  So two drivers, a task that ran twice, and a
+driver that was suspended for an hour are harmless.  The objects of a dropped unit are orphans
 (docs/architecture.md, "The pipeline").
 """
 
@@ -100,8 +100,8 @@ class PublishCompaction:
     """Publish a round of compaction in one partition, or a part of it.  Answer: its result.
 
     stretches: the rewritten ones; all other runs below the round's end need no change.  Each
-    stretch may be published by itself, since a removed record has a newer one of its key after it,
-    or is a tombstone of earlier rounds, or of an aborted transaction.  end: of the
+    stretch may be published by itself: a removed record has a newer record of its key after it, or
+    is a tombstone of earlier rounds, or is part of an aborted transaction.  end: the end of the
     round, which counts only if all stretches were accepted; None for a part that is not the last.
     """
 
@@ -150,7 +150,10 @@ class PublishCompaction:
 
 
 def _judge(view: View, unit: SegmentUnit, taken: set[tuple[int, int]]) -> Publication:
-    """taken: partition and base offset of the parents of earlier units; added to."""
+    """Return the result of a unit.
+
+    taken: partition and base offset of the parents of earlier units; this unit's are added.
+    """
     partition = view.state.partitions.get(unit.partition)
     if partition is None:
         return Publication.NO_PARTITION
@@ -170,7 +173,7 @@ def _judge(view: View, unit: SegmentUnit, taken: set[tuple[int, int]]) -> Public
 
 
 def _is_sound(unit: SegmentUnit) -> bool:
-    """Return whether the fold can take the segments: results of executors are not trusted."""
+    """Return whether the fold can take the segments: executors' results are not trusted."""
     if any(right.base_offset != left.next_offset for left, right in pairwise(unit.parents)):
         return False  # readers of committed records must notice a hole
     numbers = (unit.digest, unit.records, unit.removed)

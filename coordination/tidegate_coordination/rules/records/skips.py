@@ -1,12 +1,12 @@
 """Skipping runs that cannot be read: `tidegate topic repair` leaves a hole where they were.
 
-Only the very runs that the command checked are removed.  If they are no longer live, since they
-were merged or expired meanwhile, their records may be readable: then no run is skipped, and the
-command checks again.
+Only the runs that the command checked are removed.  If they are no longer live, because they were
+merged or expired meanwhile, their records may be readable.  Then no run is skipped, and the command
+checks again.
 
 The runs are kept (state/records/kept.py), so that they can be brought back into the hole.  In a
-compacted topic that may show an old value of a key again: a round of compaction that did not see it
-may have removed the tombstone after it.
+compacted topic this may show an old value of a key again: a round of compaction that did not see
+the value may have removed the tombstone after it.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ class Skip(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A stretch of a partition, given by number: at least one run, neighbours as they were
-    found.  EndSkips names kept runs in the same way.
+    """Neighbouring runs of a partition, as the command found them; at least one.
+
+    EndSkips names kept runs in the same way.
     """
 
     partition: int
@@ -70,7 +71,10 @@ class SkipRuns:
 
 
 def _judge(view: View, stretch: Unreadable, taken: set[tuple[int, int]]) -> Skip:
-    """taken: partition and base offset of the runs of earlier stretches; added to."""
+    """Return the result of a stretch.
+
+    taken: partition and base offset of the runs of earlier stretches; this one's are added.
+    """
     partition = view.state.partitions.get(stretch.partition)
     if partition is None:
         return Skip.NO_PARTITION
@@ -102,8 +106,8 @@ class Ending(Enum):
 class EndSkips:
     """Bring kept stretches back, or give them up; they do not overlap.  Answer: each one's result.
 
-    brings_back: else they are given up.  even_if_compacted: bring them back although the partition
-      was compacted, or may be just now; see the module's head.
+    brings_back: otherwise they are given up.  even_if_compacted: bring them back although the
+    partition was compacted, or is perhaps being compacted; see the module's head.
     """
 
     incarnation: int

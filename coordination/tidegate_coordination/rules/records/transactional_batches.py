@@ -1,8 +1,8 @@
 """Judges the batches of transactional producers; part of a WAL commit, see wal.py.
 
-The judge stands at the log position of the commit, so no verification comes before it, as Kafka
-needs (KIP-890): a batch that was stored before its transaction ended, and commits afterwards, is
-refused here.
+The judge decides at the log position of the commit, so it needs no verification in advance, as
+Kafka does (KIP-890).  If a batch was stored before its transaction ended, and its commit comes
+afterwards, the batch is refused here.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _BEGAN_SHIFT: Final = 8
 def with_began(flags: int, began: int) -> int:
     """Return flags of a batch that belongs to the transaction that began at a position.
 
-    Without MAY_ADD the epoch does not tell one transaction from the next.  A batch may wait for the
-    object store while its client gives up, aborts and begins another.
+    Without MAY_ADD the epoch does not distinguish a transaction from the next one.  A batch may
+    wait for the object store while its client gives up, aborts and begins another transaction.
     """
     return flags | began << _BEGAN_SHIFT
 
@@ -70,8 +70,8 @@ class TransactionJudge:
     def fit(self, flags: int, producer_id: int, epoch: int, number: int) -> Misfit | None:
         """Return why a transactional batch is no part of a transaction.
 
-        The first one of version 2 adds its partition, whatever becomes of the batch then.
-        It runs once for every transactional batch, so it must be fast.
+        The first batch of version 2 adds its partition, even if the batch is then refused. It runs
+        once for every transactional batch, so it must be fast.
         """
         found = self._found.get(producer_id) or self._of_producer(producer_id)
         if found is None:

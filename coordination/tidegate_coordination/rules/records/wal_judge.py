@@ -4,9 +4,10 @@ Idempotence is Kafka's (KIP-98, KIP-360): epoch, sequence and the last five batc
 partition.  A gap is out of order at once: a WAL id commits once, so nothing waits in the log.
 
 A client can make producer ids up, as in Kafka, and each would leave a state for a day.  So a
-partition with many producers notes no further one whose id the cluster has not given: its batches
-are written, and their repeats are not recognised.  No client library writes with such an id, except
-after a switch from another cluster; its producers are noted while they are mirrored.
+partition with many producers keeps no state of a further id that the cluster has not given out: its
+batches are written, but their repeats are not recognised.  No client library writes with such an
+id, except after a switch from another cluster.  That cluster's producers get states while they are
+mirrored.
 """
 
 from __future__ import annotations
@@ -82,8 +83,8 @@ class WalJudge:
         self._producers: dict[tuple[int, int], ProducerState] = {}
         self._new_producers: dict[int, int] = {}
         self._runs: list[_OpenRun] = []
-        # The partition whose batches are being judged; _partition is None for one that no client
-        # may write to, and so is _mirrored, unless a mirror may.
+        # The partition whose batches are being judged; _partition is None if no client may write to
+        # it. _mirrored is None unless a mirror may write to it.
         self._topic_id = b""
         self._index = -1
         self._partition: Partition | None = None
@@ -107,7 +108,7 @@ class WalJudge:
         partition = self._partition
         if partition is None:
             return self._judge_apart(batch)
-        if producer_id > NO_PRODUCER_ID:  # a negative id is none, too, as in Kafka
+        if producer_id > NO_PRODUCER_ID:  # any negative id counts as none, as in Kafka
             settled = self._judge_producer(batch, partition)
             if settled is not None:
                 return settled
@@ -138,7 +139,7 @@ class WalJudge:
     def judge_mixed(self, batch: BatchFacts) -> BatchOutcome:
         """Judge a batch of an object that has mirrored ones.
 
-        A topic may have been switched since its batch was mirrored.
+        Its topic may have been switched since a mirror stored the batch.
         """
         if self._found_mirrored(batch) is not None:
             topic = self._view.state.topics.by_id.get(batch.topic_id)
@@ -216,10 +217,12 @@ class WalJudge:
             self._next_offsets[left.number] = self._next_offset
 
     def _out_of_offsets(self) -> BatchOutcome:
-        """Refuse a batch whose last record would have no offset; a smaller one may have.
+        """Refuse a batch whose last record would have no offset; a smaller batch may still fit.
 
-        A batch claims its number of records, and no gateway counts them: so 2^32 small requests can
-        bring a partition here.  Below the level, the author's release may not know this answer.
+        A batch claims its number of records, and no gateway counts them, so 2^32 small requests can
+        use up a partition's offsets.
+
+        Below the level, the author's release may not know this answer.
         """
         is_told = self._view.state.metadata_version >= WIDE_NUMBERS
         return REFUSED[Refusal.OFFSETS_RUN_OUT if is_told else Refusal.ABANDONED]
@@ -277,8 +280,8 @@ class WalJudge:
 
         A Java producer whose answers are lost continues at another gateway, and repeats unanswered
         batches up to request.timeout.ms later.  It treats DUPLICATE_SEQUENCE as success.  At
-        OUT_OF_ORDER_SEQUENCE it repeats until delivery.timeout.ms and then reports a loss although
-        the batch was written, and the partition is blocked for so long.
+        OUT_OF_ORDER_SEQUENCE it retries until delivery.timeout.ms, which blocks the partition, and
+        then reports a loss although the batch was written.
 
         Below the level, the author's release may not be able to read this answer.
         """
@@ -290,7 +293,7 @@ class WalJudge:
         return Refusal.OUT_OF_ORDER_SEQUENCE
 
     def _is_young(self, producer_id: int) -> bool:
-        """No state of a young producer id can have been forgotten: it starts at zero."""
+        """Return whether no state of this id can have expired, so that it starts at zero."""
         return self._view.state.producer_ids.is_young(producer_id)
 
     def _accept_producer(
@@ -304,8 +307,10 @@ class WalJudge:
             self._note_producer(batch, key, known, base_offset, append_time_ms)
 
     def _has_room(self, key: tuple[int, int]) -> bool:
-        """Return whether a new producer of a partition is noted: not if its id is made up, and the
-        partition has many producers.  See the module's head.
+        """Return whether a new producer of a partition gets a state.
+
+        It gets none if its id is made up and the partition has many producers.  See the module's
+        head.
         """
         number, producer_id = key
         state = self._view.state

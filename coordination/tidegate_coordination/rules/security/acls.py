@@ -1,8 +1,8 @@
 """Adding and removing ACLs.
 
-An ACL that is there is not added again, and one that is not there is not removed: the request
-succeeds all the same, as in Kafka.  Which requests are well formed, and who may make them, is
-decided before, by the gateway.
+Adding an ACL that exists, or removing one that does not, changes nothing, but the request succeeds,
+as in Kafka.  The gateway has checked before that the request is well formed, and that its client
+has the right to make it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class CreateAcls:
 class RemovedAcls(msgspec.Struct, array_like=True, frozen=True):
     """acls: those that were removed.  matched: of each filter, the places of its ACLs in `acls`.
 
-    is_all: none is left that a filter matches; else propose the same again.
+    is_all: no ACL is left that a filter matches; otherwise propose the same again.
     """
 
     acls: tuple[Acl, ...]

@@ -1,4 +1,4 @@
-"""A proposal that its client had a right to, and that fails if rights have changed since."""
+"""A proposal to which its client had a right, and which fails if ACLs have changed since."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RightsChanged(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Permitted:
-    """A proposal whose author found the right for it at a log position.  Never sent."""
+    """A proposal to which a client had the right at a log position.  Never sent."""
 
     proposal: Proposal[Any]
     as_of: int

@@ -1,7 +1,7 @@
 """Setting and removing client quotas (KIP-546).
 
 The gateway has checked entities, keys and values before (security/quota_checks.py), with Kafka's
-texts.  Left to the rule are the level, and what is no change.
+texts.  The rule checks the level, and drops changes without effect.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Setting, removing and sealing SCRAM credentials (KIP-554).
 
 The gateway has checked before that no user is named twice, that the iterations are within Kafka's
-bounds, and that the names are valid; it has derived the keys from the salted password.  Left to the
-rule is whether a credential that is to be removed is there, and whether one that is to be sealed
-again is still the same.  No rule knows a key.
+bounds, and that the names are valid; it has derived the keys from the salted password.  The rule
+checks that a credential to remove exists, and that a credential to seal again is unchanged.  No
+rule knows a key.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ScramRefusal(Enum):
 class ScramDeletion(msgspec.Struct, array_like=True, frozen=True):
     """A credential to remove.
 
-    before: only if its fingerprint() is still this one; empty: whatever it is.
+    before: remove it only if its fingerprint() is still this one; empty: in any case.
     """
 
     user: str
@@ -60,7 +60,7 @@ class ScramDeletion(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Resealing(msgspec.Struct, array_like=True, frozen=True):
-    """A credential that is to be kept sealed, or sealed with another key.
+    """A credential to seal, or to seal with another key.
 
     before: the fingerprint() of the present one.
     """

@@ -2,11 +2,11 @@
 
 The gateway has checked before who may create a token for whom, and has found the token that a
 secret belongs to: neither a proposal nor the log holds a secret.  The rule checks that the
-principal may renew a token, at the position that the proposal gets.  Times are log time, or that
-of most clocks if it is earlier: log time stays ahead where a clock once was.  So with three or more
-gateways one wrong clock neither makes a token that lasts too long, nor ends one too early.  With
-two the slower clock counts, with one its own.  A gateway therefore refuses to renew what has ended
-by its own clock before it proposes that.
+principal may renew a token, at the position that the proposal gets.  A time is the earlier one of
+log time and the clocks' median, because log time stays ahead if a clock was ahead once.  So with
+three or more gateways, one wrong clock neither makes a token that lasts too long, nor ends a token
+too early.  With two gateways the slower clock counts, with one gateway its own clock.  So before it
+proposes a renewal, a gateway refuses it if the token has expired by its own clock.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class CreateToken:
 
 @dataclass(frozen=True, slots=True)
 class RenewToken:
-    """Let a token expire later, at most at its greatest age; also sooner, if the period is short.
+    """Let a token expire later, but at most at its max_ms; a short period lets it expire sooner.
 
     Answer: when it expires, or why it was not renewed.  period_ms: from now on.
     """

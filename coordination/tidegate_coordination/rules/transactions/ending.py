@@ -43,7 +43,10 @@ def refused(reason: TransactionRefusal) -> EndAnswer:
 
 
 class NextEpoch(NamedTuple):
-    """marker_epoch: of the markers; the others of the transactional id afterwards."""
+    """marker_epoch: the markers' epoch.
+
+    The other fields are the transactional id's from then on.
+    """
 
     marker_epoch: int
     producer_id: int
@@ -58,7 +61,7 @@ def bumped(row: TransactionalId, spare_id: int) -> NextEpoch | None:
 
 
 def kept(row: TransactionalId) -> NextEpoch:
-    """Return the present epoch, also for what follows."""
+    """Return the present epoch for the markers and for the id afterwards."""
     return NextEpoch(row.epoch, row.producer_id, row.epoch)
 
 
@@ -74,7 +77,7 @@ def end(
         following.producer_id,
         following.epoch,
         tuple(_mark(view, number, row, following.marker_epoch) for number in ending.partitions),
-        view.log_time_ms,  # a marker has no object, so its own time says how old it is
+        view.log_time_ms,  # a marker has no object, so it ages from its own time
         cause,
     )
     is_bumped = (following.producer_id, following.epoch) != (row.producer_id, row.epoch)
@@ -107,9 +110,9 @@ class EndTransaction:
     """Commit or abort the transaction of a client.
 
     bumps: whether the client takes a new epoch from the answer (EndTxn v5).  began: without bumps,
-      the position at which the transaction began that the gateway found open when the request
-      arrived.  A request that waited must not end the next one.
-    spare_id: a reserved producer id, or NO_ID; see NEEDS_PRODUCER_ID.
+    the position at which the transaction began that was open when the request arrived.  A request
+    that waited must not end the next transaction. spare_id: a reserved producer id, or NO_ID; see
+    NEEDS_PRODUCER_ID.
     """
 
     transactional_id: str
@@ -137,7 +140,8 @@ class EndTransaction:
         is_rotated = is_rotated and self.producer_id == row.previous_producer_id != NO_ID
         if self.producer_id != row.producer_id and not is_rotated:
             return Decided((), refused(TransactionRefusal.UNKNOWN_ID))
-        # An end before version 2 bumps nothing: after it, the epoch below is that of a zombie.
+        # An end before version 2 does not bump the epoch. After such an end, the epoch below is
+        # that of a zombie.
         is_repeated = is_rotated or self.epoch == row.last_epoch == row.epoch - 1
         if not row.has_epoch(self.epoch) and not is_repeated:
             return Decided((), refused(TransactionRefusal.FENCED))
@@ -151,7 +155,7 @@ class EndTransaction:
         return self._end(view, found, following)
 
     def _answer_repeated(self, row: TransactionalId) -> EndAnswer:
-        """Answer a request with the last epoch: it did what it asks for, or it is a zombie's."""
+        """Answer a request with the last epoch: it repeats the last end, or is a zombie's."""
         if row.state in (TransactionState.EMPTY, TransactionState.ONGOING):
             return refused(TransactionRefusal.FENCED)
         if row.state is not _COMPLETE[self.committed]:
@@ -201,9 +205,9 @@ class AbortTimedOut:
 class AbortTransaction:
     """Abort the open transaction of a producer for an operator, and fence it.
 
-    epoch: the producer's; a marker's at least.  began: the position at which the transaction began
-      that the operator saw: the next one of the producer stays, even with the same epoch.
-    Answer: see EndAnswer.
+    epoch: the producer's; a marker has at least this epoch.  began: the position at which the
+    transaction began that the operator saw.  The producer's next transaction stays open, even if it
+    has the same epoch. Answer: see EndAnswer.
     """
 
     producer_id: int
@@ -233,7 +237,7 @@ def is_overdue(row: TransactionalId, log_time_ms: int) -> bool:
 
 
 def abort_fenced(view: View, found: OverlaidId, spare_id: int, cause: int) -> Decided[EndAnswer]:
-    """Abort an open transaction with a bump, so that its producer writes no more."""
+    """Abort an open transaction with a bumped epoch, which fences its producer."""
     following = bumped(found.row, spare_id)
     if following is None:
         return Decided((), refused(TransactionRefusal.NEEDS_PRODUCER_ID))

@@ -16,7 +16,7 @@ MAX_EXPIRED_BYTES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class ExpireTransactionalIds:
-    """Forget ids that no one used for `expiration_ms` of log time.
+    """Forget ids that were not used for `expiration_ms` of log time.
 
     Answer: whether to propose it again, as one event does not hold all.
     """

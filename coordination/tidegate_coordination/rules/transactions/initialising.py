@@ -22,8 +22,8 @@ _UNUSED: Final = -1
 class InitialiseTransactionalId:
     """Bump the epoch of a transactional id, or make the id.
 
-    If a transaction is open, it is aborted in the same entry: with one bump, and the client need
-    not ask again (Kafka answers CONCURRENT_TRANSACTIONS, and bumps twice).
+    If a transaction is open, it is aborted in the same entry, with one bump of the epoch, and the
+    client need not ask again.  (Kafka answers CONCURRENT_TRANSACTIONS, and bumps twice.)
     expected_id, expected_epoch: the client's own, or NO_ID and NO_EPOCH (KIP-360).
     spare_id: a reserved producer id, or NO_ID; see NEEDS_PRODUCER_ID.
     """
@@ -66,7 +66,7 @@ class InitialiseTransactionalId:
             return self._bump(view, found, row.epoch)
         if self.expected_epoch != row.last_epoch:
             return Decided((), refused(TransactionRefusal.FENCED))
-        # It is a repeated request, which was answered with the present epoch.
+        # The request is a repeat, whose first answer had the present epoch.
         if row.is_open:
             return Decided((), EndAnswer(None, row.producer_id, row.epoch))
         following = NextEpoch(row.epoch, row.producer_id, row.epoch)

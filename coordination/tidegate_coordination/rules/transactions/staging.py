@@ -17,10 +17,10 @@ from .refusals import TransactionRefusal
 class StageOffsets:
     """Stage offsets for a member that the group's machine has accepted, or for no member.
 
-    may_add: whether the group need not have been added before (v5).  Then it is added in any case,
-      as in Kafka.  began: without may_add, where the transaction began that was open when the
-      request arrived; 0 if that is not known.  Other fields: see CommitOffsets.
-    Answer: a refusal, or per offset whether its partition still exists.
+    may_add: whether the request may add the group itself (v5).  Then the group is added in any
+    case, as in Kafka.  began: without may_add, the position at which the transaction began that was
+    open when the request arrived; 0 if that is not known.  Other fields: see CommitOffsets. Answer:
+    a refusal, or per offset whether its partition still exists.
     """
 
     group_id: str

@@ -18,8 +18,8 @@ from .groups import GroupFolds
 from .mirrors import MirrorFolds
 from .transactions import TransactionFolds
 
-# How far log time may rise by one entry, or by the clock of a gateway that begins alone, before it
-# counts as a leap.
+# How far log time may rise by one entry, or by the clock of a gateway that begins alone, without
+# counting as a leap.
 MAX_LEAP_MS: Final = 3_600_000
 
 
@@ -71,7 +71,7 @@ class ClusterFolds:
         self._state.proposals.fold_proposed(event)
 
     def fold_renewed(self, event: ev.GatewayRenewed) -> None:
-        """Writing the entry was the renewal."""
+        """The entry itself renews the lease, so only the version is noted."""
         self._state.gateways.fold_renewed(self.author, event.highest_version)
 
     def fold_move_begun(self, event: lev.LogMoveBegun) -> None:
@@ -111,8 +111,9 @@ class ClusterFolds:
         self._state.timeline = event.timeline
 
     def _open_epochs(self, timeline: int) -> None:
-        """Later records of any partition belong to another history than the one that clients may
-        know.  No two timelines share an epoch, even if an older release opened some without one.
+        """Begin a leader epoch in all partitions: clients may have read other later records.
+
+        No two timelines share an epoch, even if an older release opened some without one.
         """
         self._state.keep_partitions([each.number for each in self._state.partitions.values()])
         mirrored = {
@@ -157,10 +158,10 @@ class ClusterFolds:
 
     def fold_registered(self, event: ev.GatewayRegistered) -> None:
         """An incarnation begins."""
-        # If it registers through another gateway, that gateway's uptime does not count.
+        # If the gateway registers through another one, the other's uptime does not count.
         uptime_ms = self.writer_uptime_ms if self.author == 0 else -1
         self._state.gateways.fold_registered(event, self.writer_clock_ms, uptime_ms)
-        # A pipeline driver, perhaps a dead one, confirms no clock, and sets no time by itself.
+        # Pipeline drivers do not count here: a driver may be dead, and its clock confirms no other.
         if [each.incarnation for each in self._state.gateways.brokers()] == [event.incarnation]:
             self._trust_clock(self.writer_clock_ms)
             self._state.static_settings.pass_over(self._state.log_time_ms)

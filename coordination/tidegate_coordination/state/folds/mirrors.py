@@ -49,7 +49,7 @@ class MirrorFolds:
             state.link_groups.fold_joined(event.unit, event.fence)
 
     def fold_lifted(self, event: kev.FenceLifted) -> None:
-        """A switch, or a return, is given up."""
+        """A switch, or a return, is cancelled."""
         switches = self._state.switches
         fence = switches.fences.get(event.fence)
         if fence is None or not fence.is_back:
@@ -122,7 +122,7 @@ class MirrorFolds:
         state = self._state
         state.links.expect_link(event.link)
         for each in event.topics:
-            # No epoch: the source's come with its batches.
+            # No epoch yet: the source's epochs come with its batches.
             numbers = state.partitions.add_without_epochs(each.topic_id, 0, each.partition_count)
             created = ev.TopicCreated(
                 each.topic_id,

@@ -71,10 +71,11 @@ class RunFolds:
         for each in event.partitions:
             partition = self._partitions[each.partition]
             parents = partition.runs_between(each.base_offset, each.next_offset)
-            # A merge does not make records younger; those without time stamps age from the
+            # A merge does not make records younger. Records without time stamps age from the
             # segment's time.
             committed_at_ms = max(map(self._state.committed_at_ms, parents))
-            # Markers alone make no flag: gateways that do not know it fold such segments, too.
+            # If all runs are markers, the flag is not set: gateways that do not know the flag fold
+            # such segments, too.
             walked = [each.flags & ev.RUN_WALKED for each in parents if not each.is_marker]
             flags = ev.RUN_SEGMENT | (ev.RUN_WALKED if walked and all(walked) else 0)
             rows = [
@@ -92,7 +93,7 @@ class RunFolds:
             partition.fold_cleaning(each.end_offset, self._state.log_time_ms, each.retention_ms)
 
     def fold_skipped(self, event: ev.RunsSkipped) -> None:
-        """Remove unreadable runs, which leaves a hole; their objects stay where they are kept."""
+        """Remove unreadable runs, which leaves a hole; if the runs are kept, their objects stay."""
         keeps = self._state.metadata_version >= KEPT_SKIPS
         self._state.keep_partitions(each.partition for each in event.stretches)
         for each in event.stretches:
@@ -114,7 +115,7 @@ class RunFolds:
                 self._supersede(partition.fold_given_up(each.base_offset, each.next_offset))
 
     def _supersede(self, rows: Iterable[RunRow]) -> None:
-        """Let go of objects that a log restored from an older copy may still name."""
+        """Release objects that a log restored from an older copy may still need."""
         for row in rows:
             if not row.is_marker:
                 self._objects.supersede(row.object_number, self._state.log_time_ms)

@@ -45,7 +45,7 @@ class TransactionFolds:
             self._state.partitions[number].fold_transaction(event.producer_id, offset)
 
     def fold_staged(self, event: tev.OffsetsStaged) -> None:
-        """Offsets wait for the end of a transaction; their group is there from now on."""
+        """Offsets wait for the end of a transaction; their group exists from now on."""
         self._keep(event.producer_id)
         self._state.keep_groups((event.group_id,))
         self._state.groups.begin(event.group_id, self._state.log_time_ms)
@@ -54,12 +54,12 @@ class TransactionFolds:
     def fold_ended(self, event: tev.TransactionEnded) -> None:
         """Markers end the transaction in all its partitions, and its offsets count or vanish.
 
-        Everything that changes is kept for the snapshots under way before the first change.
+        All rows that change are kept for the snapshots under way before the first change.
         """
         numbers = [number for number, _ in event.markers]
         name = self._table.name_of(event.producer_id) or ""
         transaction = self._table.open_of(name)
-        # A client of version 2 may abort, and take the next epoch, without having begun.
+        # A client of version 2 may abort without an open transaction, to get the next epoch.
         is_open = transaction is not None or not event.committed
         expect(is_open, f"producer id {event.producer_id} has no open transaction")
         transaction = transaction or OpenTransaction()
@@ -95,7 +95,7 @@ class TransactionFolds:
         self._table.fold_expired(event)
 
     def timeline_opened(self) -> None:
-        """Abort all that is open, and fence all clients: the log has lost what they did last.
+        """Abort all open transactions, and fence all clients: the log has lost their last steps.
 
         Epochs may have risen in the lost entries, so each id gets a new producer id next time.
         """
@@ -116,7 +116,7 @@ class TransactionFolds:
     # -- what happens to groups and topics meanwhile ---------------------------------------------
 
     def offsets_committed(self, event: gev.OffsetsCommitted) -> None:
-        """A plain commit holds against all offsets that were staged before it."""
+        """Let a plain commit overrule all offsets that were staged before it."""
         if self._table.is_staging(event.group_id):
             keys = [(each.topic_id, each.partition) for each in event.offsets]
             self._state.keep_transactions(self._table.staging(event.group_id, keys))
@@ -134,7 +134,7 @@ class TransactionFolds:
         return gev.OffsetsDeleted(event.group_id, keys)
 
     def offsets_deleted(self, group_id: str, keys: Iterable[OffsetKey] | None = None) -> None:
-        """With offsets, or with all of a group, the staged ones go, too."""
+        """Forget staged offsets, if committed offsets or a whole group are deleted."""
         gone = self._table.staged_keys(group_id) if keys is None else list(keys)
         self._state.keep_transactions(self._table.staging(group_id, gone))
         self._table.drop_offsets(group_id, gone)

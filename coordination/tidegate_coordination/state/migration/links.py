@@ -102,7 +102,7 @@ class LinkTable:
 
 
 def _row(link: Link) -> list[object]:
-    """Return a link as builtins; former releases know no transactional ids, or no groups."""
+    """Return a link as builtins; older releases know no transactional ids, or no groups."""
     later = [
         link.forwards,
         list(link.groups),

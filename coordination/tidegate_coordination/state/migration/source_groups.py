@@ -1,9 +1,9 @@
 """Consumer groups and transactional ids of a link's source: those that gateways forward, and those
 that have moved here.
 
-A link names groups by their ids, or by what these begin with.  Gateways forward such a group to the
-source until it is moved.  A group that is known here already is this cluster's.  So it is with
-transactional ids, which move by the names that the link has for them.
+A link names groups by their ids, or by prefixes of ids.  Gateways forward such a group to the
+source until it is moved.  A group that this cluster knows already is this cluster's own.  The same
+holds for transactional ids, which move by the names that the link has for them.
 
 A fence holds groups and ids while they move.  It is open until every gateway has reached it; then
 they are moved, or unfenced.
@@ -37,8 +37,9 @@ ANY_END: Final = "*"
 class GroupFence:
     """awaited: the incarnations of gateways that may have commits without an answer yet.
 
-    ids: names of transactional ids, as the link has them.  members: of the groups, that the other
-    gateways have forwarded.  switch: the fence of the topics with which they move; 0: none yet.
+    ids: names of transactional ids, as the link has them.  members: members of the groups that
+    gateways have forwarded.  switch: the fence of the topics with which the groups move; 0: none
+    yet.
     """
 
     number: int
@@ -113,7 +114,7 @@ class LinkGroupTable:
         return self.fences[number] if number is not None else None
 
     def fold_fenced(self, event: GroupsFenced, gateways: Iterable[int]) -> None:
-        """Begin a move.  gateways: the incarnations that live now."""
+        """Begin a move.  gateways: the live incarnations."""
         expect(event.fence == self.next_fence, f"group fence {event.fence}")
         expect(not self._fence_of.keys() & set(event.groups), "a group has a fence")
         self._links.expect_link(event.link)
@@ -153,7 +154,7 @@ class LinkGroupTable:
         self._forget(event.fence)
 
     def lift_all(self) -> None:
-        """Forget all fences: the log was restored, and that they were wanted is long ago."""
+        """Forget all fences: the log was restored, so they may be long outdated."""
         for number in list(self.fences):
             self._forget(number)
 
@@ -211,7 +212,7 @@ class LinkGroupTable:
 
 
 def is_named(names: Iterable[str], group_id: str) -> bool:
-    """Return whether one of a link's names stands for a group."""
+    """Return whether one of a link's names or prefixes matches a group."""
     return any(
         group_id.startswith(each[:-1]) if each.endswith(ANY_END) else group_id == each
         for each in names
@@ -219,6 +220,6 @@ def is_named(names: Iterable[str], group_id: str) -> bool:
 
 
 def overlap(one: str, other: str) -> bool:
-    """Return whether two names of links may stand for the same group."""
+    """Return whether two such names may match the same group."""
     stems = one.removesuffix(ANY_END), other.removesuffix(ANY_END)
     return is_named((one,), stems[1]) or is_named((other,), stems[0])

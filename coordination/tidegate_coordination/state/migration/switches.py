@@ -1,12 +1,13 @@
 """Switches of mirrored topics from their source to this cluster, and back.
 
-A fence holds some topics of a link while they are switched.  It is open until every gateway has
-reached it and the copies are whole; then its topics are switched.  Or it is lifted, and forgotten
-once the source takes writes again.  In both states gateways keep writers of its topics waiting.
+A fence holds some topics of a link while they are switched.  The fence is open until every gateway
+has reached it and the copies are complete; then its topics are switched.  Or it is lifted, and
+forgotten once the source accepts writes again.  In both states gateways keep writers of its topics
+waiting.
 
 A switched topic may reverse: records that are written to it here go to its source, too.  Then a
-fence can hold it while it returns.  Such a fence makes it a mirrored topic at once, so that no more
-is committed here; if it is lifted, the topic is this cluster's again, at once.
+fence can hold the topic while it returns.  Such a fence makes it a mirrored topic at once, so that
+no more is committed here.  If the fence is lifted, the topic is this cluster's again, at once.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Fence:
 class Reopened(NamedTuple):
     """A topic whose fence was lifted.  limit: see FencedTopic.
 
-    at_ms, rests_until_ms: log time; before the latter it is not fenced again.
+    at_ms, rests_until_ms: log time; before rests_until_ms it is not fenced again.
     """
 
     limit: str
@@ -64,10 +65,10 @@ class Reopened(NamedTuple):
 class Switched(NamedTuple):
     """A topic that was switched.  limit: see FencedTopic.
 
-    ends: where each partition of the source ended.  is_finished: the source is of no more interest.
-    reached: if the topic reverses, up to where each partition is at the source, too; else ().
-    problem: why it reverses no more, or did not return, for people; "" for nothing.
-    has_reversed: whether the source may have records from beyond `ends` that are here, too.
+    ends: where each partition of the source ended.  is_finished: the source is forgotten.  reached:
+    if the topic reverses, the offset up to which each partition is written back; else ().  problem:
+    why it no longer reverses, or did not return, for people; "" for nothing.  has_reversed: whether
+    the source may have records above `ends` that were written back.
     """
 
     link: str
@@ -83,8 +84,8 @@ class SwitchTable:
     """All fences, and the topics that were switched, by id.
 
     version: rises with every change, for caches.  on_hold: links that an operator has to confirm,
-    since the log was restored.  reopened: topics whose fence was lifted, by id: a gateway that was
-    late may have fenced the source again.
+    since the log was restored.  reopened: topics whose fence was lifted, by id; a late gateway may
+    have fenced their source again.
     """
 
     def __init__(self) -> None:
@@ -109,7 +110,7 @@ class SwitchTable:
         return [each for each in self.fences.values() if each.link == link]
 
     def fold_fenced(self, event: TopicsFenced, gateways: Iterable[int]) -> None:
-        """Begin a switch.  gateways: the incarnations that live now."""
+        """Begin a switch.  gateways: the live incarnations."""
         expect(event.fence == self.next_fence, f"fence {event.fence}")
         limits = {each.topic_id: each.limit for each in event.topics}
         expect(not self._fence_of.keys() & limits.keys(), "a topic has a fence")
@@ -124,7 +125,7 @@ class SwitchTable:
         self.version += 1
 
     def fold_reached(self, event: FenceReached) -> None:
-        """No batch of a gateway's clients to the topics of a fence is without an answer."""
+        """A gateway has answered all batches of its clients to the topics of a fence."""
         self._fence(event.fence).awaited.discard(event.incarnation)
         self.version += 1
 
@@ -137,8 +138,9 @@ class SwitchTable:
         self.version += 1
 
     def fold_reopened(self, event: SourceReopened, now_ms: int, rest_ms: int) -> None:
-        """Forget a lifted fence.  rest_ms: how long its topics rest if another gateway may still
-        have their source take writes.
+        """Forget a lifted fence.
+
+        rest_ms: how long its topics rest if another gateway may still reopen their source.
         """
         fence = self._fence(event.fence)
         expect(bool(fence.lifted), f"fence {event.fence} is not lifted")
@@ -175,7 +177,7 @@ class SwitchTable:
         self.switched[topic_id] = switched._replace(reached=tuple(reached))
 
     def fold_reverse_ended(self, event: ReverseEnded) -> None:
-        """Nothing goes back any more; the source ends where it has got to."""
+        """No more records are written back; the source ends at the reached offsets."""
         for topic_id in event.topic_ids:
             switched = self._switched(topic_id)
             expect(topic_id not in self._fence_of, f"topic {topic_id.hex()} has a fence")
@@ -185,7 +187,7 @@ class SwitchTable:
         self.version += 1
 
     def fold_return_fenced(self, event: ReturnFenced, gateways: Iterable[int]) -> None:
-        """Topics begin to return.  gateways: the incarnations that live now."""
+        """Topics begin to return.  gateways: the live incarnations."""
         expect(event.fence == self.next_fence, f"fence {event.fence}")
         expect(not self._fence_of.keys() & set(event.topic_ids), "a topic has a fence")
         limits: dict[bytes, str] = {}
@@ -207,7 +209,7 @@ class SwitchTable:
     def fold_returned(self, number: int, now_ms: int) -> None:
         """The topics of a fence are their source's again.  now_ms: log time.
 
-        A gateway that was late may still fence the source, so it is looked after.
+        A late gateway may still fence the source, so the topics are noted as reopened.
         """
         fence = self._fence(number)
         for topic_id, limit in fence.limits.items():
@@ -230,7 +232,7 @@ class SwitchTable:
     def hold_links(self, links: Iterable[str]) -> list[bytes]:
         """Do nothing at the sources until an operator confirms the links: the log was restored.
 
-        Open fences are lifted: that they were wanted is long ago.  No topic reverses any more.
+        Open fences are lifted, because they may be long outdated.  No topic reverses any more.
         Return the topics that were about to return: they are this cluster's.
         """
         self.on_hold.update(links)
@@ -262,9 +264,9 @@ class SwitchTable:
         self.version += 1
 
     def forget_topic(self, topic_id: bytes, shown_id: bytes) -> None:
-        """The topic is deleted.  If it was switched, its source must not bring it back.
+        """The topic is deleted.  If it was switched, its link must not create it again.
 
-        The link will ask for it by its source's id, so it is kept under that one.
+        The link names it by its source's id, so its row is kept under that id.
         """
         self.reopened.pop(topic_id, None)
         if topic_id in self.switched:

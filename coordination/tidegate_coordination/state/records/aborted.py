@@ -1,8 +1,8 @@
 """The aborted transactions of a partition: 32 bytes each.
 
-A reader of committed records drops the batches of these producers between the first and the last
-offset; the last one is that of the abort's marker (KIP-98, Kafka's transaction index).  Rows are in
-the order of their markers, so `last` and the LSO behind them rise.
+A reader of committed records drops the batches of these producers from the first to the last
+offset, which is that of the abort's marker (KIP-98, Kafka's transaction index).  Rows are in the
+order of their markers, so `last` and `stable` rise.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ class Aborted:
         return [self[at] for at in span if self._first[at] < end]
 
     def named(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return first offset and producer id of the same rows, at a fifth of the cost."""
+        """Return first offset and producer id of the rows of between(), at a fifth of the cost."""
         span = self._span(start, end)
         rows = slice(span.start, span.stop)
         pairs = zip(self._first[rows], self._producer[rows], strict=True)
         return [pair for pair in pairs if pair[0] < end]
 
     def _span(self, start: int, end: int) -> range:
-        """Return where these rows are, with others among them that begin at `end` or later."""
+        """Return the range of these rows; some of them may begin at `end` or later."""
         first = bisect_left(self._last, start)
-        # What ends once everything below `end` is stable is the last that may begin below it.
+        # After the first row whose `stable` reaches `end`, no row begins below `end`.
         last = bisect_left(self._stable, end, first)
         return range(first, min(last + 1, len(self._last)))
 

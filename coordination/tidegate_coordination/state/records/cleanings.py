@@ -1,13 +1,13 @@
 """The rounds of compaction of a partition, with their times.  Pure.
 
 A tombstone is removed only `delete.retention.ms` after the first round that removed all older
-records of its key, so that readers meanwhile learn that the key is gone (Kafka keeps that time in
+records of its key, so that readers see until then that the key is deleted (Kafka keeps that time in
 the batch, KIP-534; here records stay unchanged).  For each round, its end and its time are kept.
 
-Rounds may come every minute and tombstones may have to wait for months, so not all are kept.  Of
-the rounds old enough for tombstones to be removed, the newest suffices; of the younger ones, the
-one that leaves the smallest gap is dropped.  A dropped round makes tombstones wait longer, by a
-part of that time.
+Rounds may come every minute and tombstones may have to wait for months, so not all rounds are
+kept.  Of the rounds that are old enough for tombstones to be removed, the newest suffices.  Of the
+younger rounds, the one that leaves the smallest gap is dropped.  A dropped round makes tombstones
+wait longer, by a part of that gap.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ KEPT_CLEANINGS = 12
 
 
 class Cleaning(NamedTuple):
-    """A round that had everything below end_offset before it; log_time_ms: when it was done."""
+    """A round that compacted everything below end_offset; log_time_ms: when it was finished."""
 
     end_offset: int
     log_time_ms: int
@@ -53,7 +53,7 @@ def cleaned_before(cleanings: Cleanings, before_ms: int) -> int:
 
 
 def uncleaned_from(cleanings: Cleanings, offset: int) -> Cleanings:
-    """Return the rounds as if none had reached beyond an offset."""
+    """Return the rounds, cut as if none had reached beyond an offset."""
     below = tuple(each for each in cleanings if each.end_offset <= offset)
     beyond = cleanings[len(below) :]
     if not beyond or (below and cleaned_to(below) == offset):

@@ -1,7 +1,7 @@
 """Leader epochs: where in a partition each one began.  Pure.
 
-As in Kafka (KIP-101, KIP-320), a leader epoch names one history of writes: a record keeps its
-offset in it for ever.  Tidegate elects no leaders, so epochs change only if offsets are reassigned:
+As in Kafka (KIP-101, KIP-320), a leader epoch names one history of writes, in which a record never
+changes its offset.  Tidegate elects no leaders, so epochs change only if offsets are reassigned:
 when a log is restored (decision 25).
 
 Most partitions have no history: () is epoch 0 from offset 0 on, and costs nothing.
@@ -33,7 +33,7 @@ def latest(epochs: Epochs) -> int:
 
 
 def epoch_at(epochs: Epochs, offset: int) -> int:
-    """Return the epoch that gave an offset, or that would give it."""
+    """Return the epoch of an offset, even of one that is not written yet."""
     if not epochs:
         return 0
     at = bisect_right(epochs, offset, key=_offset)
@@ -41,9 +41,9 @@ def epoch_at(epochs: Epochs, offset: int) -> int:
 
 
 def with_epoch(epochs: Epochs, epoch: int, offset: int) -> Epochs:
-    """Return the history with a new epoch from an offset, the end of the log, on.
+    """Return the history with a new epoch that begins at an offset, the end of the log.
 
-    Epochs in which nothing was written leave no trace, as in Kafka.
+    Epochs without records leave no trace, as in Kafka.
     """
     return (*(each for each in epochs if each.offset < offset), EpochStart(epoch, offset))
 
@@ -51,7 +51,8 @@ def with_epoch(epochs: Epochs, epoch: int, offset: int) -> Epochs:
 def end_of(epochs: Epochs, asked: int, *, log_start: int, next_offset: int) -> EpochStart | None:
     """Return the largest epoch up to the requested one, and the first offset after it.
 
-    As Kafka answers OffsetForLeaderEpoch.  None: the epoch is unknown: none, or later than all.
+    This is Kafka's answer to OffsetForLeaderEpoch.  None: the epoch is unknown: negative, or later
+    than all.
     """
     if asked < 0 or asked > latest(epochs):
         return None
@@ -66,8 +67,9 @@ def end_of(epochs: Epochs, asked: int, *, log_start: int, next_offset: int) -> E
 def _from(epochs: Epochs, log_start: int) -> Epochs:
     """Return the epochs of the remaining offsets, as if the first began at the log start.
 
-    Kafka's history is cut so when the log start moves (LeaderEpochFileCache.truncateFromStart).  An
-    epoch that ends below it would send a consumer to an offset that is gone.
+    Kafka cuts its history in this way when the log start moves
+    (LeaderEpochFileCache.truncateFromStart).  An epoch that ends below the log start would send a
+    consumer to a deleted offset.
     """
     starts = epochs if epochs[0].offset == 0 else (_BEGINNING, *epochs)
     first = bisect_right(starts, log_start, key=_offset) - 1

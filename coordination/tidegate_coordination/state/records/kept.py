@@ -1,7 +1,7 @@
 """The runs of a partition that an operator skipped, and that can be brought back; see decision 9.
 
-Their objects stay.  They go for good once the log start moves past them, once their topic is
-deleted, or once an operator gives them up.
+Their objects stay.  Kept runs are dropped for good once the log start moves past them, their topic
+is deleted, or an operator gives them up.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from .runs import RunRow, Runs
 class KeptRuns:
     """The kept runs of one partition, in offset order; none overlaps another, or a live one.
 
-    floor: the log start as all but skips have moved it.  A skip at the front moves the log start
-      only until its runs are back.
+    floor: the log start without the effect of skips.  A skip at the front moves the log start only
+    until its runs are back.
     """
 
     __slots__ = ("_runs", "floor")
@@ -38,7 +38,7 @@ class KeptRuns:
         return start is not None and self._runs.has_at(start, rows)
 
     def add(self, rows: Sequence[RunRow]) -> None:
-        """Add runs; earlier kept ones may lie between them."""
+        """Add runs; runs that are kept already may lie between them."""
         for row in rows:
             at = self._runs.index_from(row.base_offset)
             self._runs.replace(at, at, (row,))
@@ -53,12 +53,12 @@ class KeptRuns:
         return self._runs.replace(span.start, span.stop, ())
 
     def cut_below(self, log_start: int) -> list[RunRow]:
-        """Note that something else than a skip moved the log start; return the removed runs."""
+        """Drop kept runs, since the log start was moved, and not by a skip; return these runs."""
         self.floor = max(self.floor, log_start)
         return self._runs.cut_below(log_start)
 
     def merged_to(self, offset: int) -> int:
-        """Return where the first one begins that is in no segment; the offset, if that is lower."""
+        """Return where the first run that is in no segment begins, or the given offset if lower."""
         at = self._runs.merged_to(RUN_SEGMENT)
         return min(at, offset) if at < self._runs.end_offset else offset
 

@@ -1,7 +1,7 @@
 """Rows of numbers by a number that only rises: most exist briefly, a few for ever.
 
-A page holds the rows of 4,096 numbers in columns.  Removed rows stay in it until they are half of
-the page; then the page is rewritten.  So a few old rows keep little memory, a removal never takes
+A page holds the rows of 4,096 numbers in columns.  Removed rows stay in the page until they are
+half of it; then the page is rewritten.  So a few old rows keep little memory, a removal never takes
 long, and the remaining rows cost little more than their columns.
 """
 
@@ -22,7 +22,7 @@ _NUMBER: Final = "Q"
 class _Page:
     """numbers: of its rows, rising.  gone: the numbers of removed rows.
 
-    is_frozen: a snapshot has it, so another page takes its place before it changes.
+    is_frozen: a snapshot refers to this page, so it is copied before a change.
     """
 
     __slots__ = ("columns", "gone", "is_frozen", "numbers")
@@ -36,7 +36,7 @@ class _Page:
         self.is_frozen = False
 
     def copy(self) -> _Page:
-        """Return one that may change."""
+        """Return a copy that may change."""
         return _Page(self.numbers[:], tuple(column[:] for column in self.columns), self.gone)
 
     def find(self, number: int) -> int:
@@ -87,7 +87,7 @@ def _read(code: str, was: str, data: bytes) -> array[int]:
 class ObjectRows:
     """See the module's head.
 
-    codes: the array's type of each column.  next_number: of the row to come.
+    codes: the array's type of each column.  next_number: the number of the next row.
     """
 
     def __init__(self, codes: str) -> None:
@@ -140,7 +140,7 @@ class ObjectRows:
             self._shrink(place, page)
 
     def _changing(self, number: int) -> _Page:
-        """Return the page of a number; it is about to change."""
+        """Return the page of a number, for a change; a copy, if a snapshot has the page."""
         page = self._pages[number >> _PAGE_BITS]
         if page.is_frozen:
             page = self._pages[number >> _PAGE_BITS] = page.copy()
@@ -152,7 +152,7 @@ class ObjectRows:
             del self._pages[place]
 
     def numbers(self) -> Iterator[int]:
-        """Yield the numbers of all rows as they are now, rising; rows may change meanwhile."""
+        """Yield the numbers of all rows as they are now, rising; rows may then change."""
         for page in list(self._pages.values()):
             gone = frozenset(page.gone)
             yield from (number for number in list(page.numbers) if number not in gone)
@@ -178,7 +178,7 @@ class ObjectRows:
         }
 
     def decode(self, table: Mapping[str, Any], codes: str = "", number_code: str = _NUMBER) -> None:
-        """Fill empty rows from encode()'s answer, which was given the same codes."""
+        """Fill empty rows from encode()'s answer; encode() was called with the same codes."""
         columns: list[array[int]] = []
         read = codes or self._codes
         for code, was, data in zip(self._codes, read, table["columns"], strict=True):
@@ -193,7 +193,7 @@ class ObjectRows:
         columns: Sequence[array[int]],
         removed: Iterable[int],
     ) -> None:
-        """Fill empty rows; removed: those that are to be forgotten."""
+        """Fill empty rows; removed: numbers of rows that are to be forgotten."""
         start = 0
         while start < len(numbers):
             place = numbers[start] >> _PAGE_BITS

@@ -1,7 +1,7 @@
 """Objects by their dense number: their writers, and how many live runs they still hold.
 
-An object without live runs is dead from that log time on; it may be collected after a grace period
-and an event then removes it from the state.  A WAL id is committed, abandoned or unknown; each
+An object without live runs is dead from that log time on; it may be collected after a grace period,
+and an event then removes its row from the state.  A WAL id is committed, abandoned or unknown; each
 incarnation has a counter and its exceptions.  A segment is identified by its place.
 """
 
@@ -69,8 +69,8 @@ class WalCounters:
             self.abandoned.add(counter)
 
 
-# Incarnation, counter, size, committed at, live runs; for a segment its attempt is the counter, and
-# its place is a partition's number and a base offset.
+# Incarnation, counter, size, committed at, live runs. For a segment, the counter is its attempt,
+# and a partition's number and a base offset follow.
 _COLUMNS = "IQIqIIq"
 # Snapshots up to format 5 have fewer bits for counters, and for the objects' own numbers.
 _NARROW_COLUMNS = "IIIqIIq"
@@ -111,7 +111,7 @@ class ObjectTable:
         return counters.status(name.counter) if counters else WalStatus.UNKNOWN
 
     def next_counter(self, incarnation: int) -> int:
-        """Return the first counter above those of the incarnation that are settled."""
+        """Return the first counter above the settled counters of the incarnation."""
         counters = self._counters.get(incarnation)
         return counters.next if counters else 0
 
@@ -211,7 +211,7 @@ class ObjectTable:
         self.release(number, log_time_ms)
 
     def is_superseded(self, number: int) -> bool:
-        """Return whether an older state may still need unexpired records of the object."""
+        """Return whether a restored older state may still need unexpired records of the object."""
         return number in self._superseded
 
     def release(self, number: int, log_time_ms: int) -> None:
@@ -278,7 +278,7 @@ class ObjectTable:
             self._homes[number] = _Home(topic_id, index, segments)
 
     def _decode_rows_without_gaps(self, table: Mapping[str, Any]) -> None:
-        """Decode rows of formats up to 3, in which a row stayed until all before it were gone."""
+        """Decode rows of formats up to 3, which keep a row until all earlier ones are removed."""
         columns: list[array[int]] = [array(code) for code in _NARROW_COLUMNS]
         for column, data in zip(columns, table["columns"], strict=False):
             column.frombytes(data)

@@ -14,8 +14,8 @@ _SLICE: Final = 2 * SLICE_ROWS
 class OpenSpans:
     """First offsets by producer id, in the order of the offsets.
 
-    Transactions end about in the order in which they begin, so the one that ends is searched for
-    from the front.
+    Transactions end roughly in the order in which they begin, so a search for one begins at the
+    front.
     """
 
     __slots__ = ("_flat",)
@@ -45,7 +45,7 @@ class OpenSpans:
         flat[at:at] = array("q", (producer_id, first_offset))
 
     def end(self, producer_id: int) -> int | None:
-        """Remove the transaction of a producer; return where it began; None: it has none."""
+        """Remove the transaction of a producer; return where it began, or None if there is none."""
         flat = self._flat
         at = 0
         if not flat or flat[0] != producer_id:

@@ -13,10 +13,10 @@ from .partitions import Partition
 
 
 class PartitionTable(dict[int, Partition]):
-    """All partitions by number; numbers are given out in order and never again.
+    """All partitions by number; numbers are given out in order, each once.
 
-    A record looks its partition up several times, so that is a dict's own look-up; a deleted
-    topic's partitions are not there.  first_epoch: in which new ones begin.
+    Each record needs several look-ups of its partition, so the table is a dict; partitions of
+    deleted topics are removed.  first_epoch: the epoch in which new partitions begin.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class PartitionTable(dict[int, Partition]):
         self.first_epoch = 0
 
     def highest_producer_id(self, counts: Callable[[int], bool] = lambda _: True) -> int:
-        """Return the highest producer id that any partition remembers, of those that count.
+        """Return the highest producer id for which `counts` holds in the states of all partitions.
 
         It is -1 if there is none.
         """
@@ -59,13 +59,13 @@ class PartitionTable(dict[int, Partition]):
     def fold_epochs_opened(
         self, step: int, at_least: int, mirrored: Set[int] = frozenset()
     ) -> None:
-        """Begin a new epoch in all partitions but the mirrored ones, each at its end; new ones
-        begin in it, too.
+        """Begin a new epoch at the end of each partition; new partitions begin in it, too.
 
-        The source of a mirrored one has lost nothing, and gives its offsets again.
+        Mirrored partitions are left out: their source has lost nothing, and gives the same offsets
+        again.
 
-        step: as many epochs may have been opened unseen, but for one.  at_least: epochs below it
-        may have been opened where they left no trace.
+        step: how far epochs rise: one, and one more for each epoch that may have been opened
+        unseen.  at_least: epochs below it may have been opened without leaving a trace.
         """
         self.first_epoch = max(self.first_epoch + step, at_least)
         for each in self.values():
@@ -75,7 +75,7 @@ class PartitionTable(dict[int, Partition]):
             each.epochs = self._shared(with_epoch(each.epochs, epoch, each.next_offset))
 
     def _shared(self, epochs: Epochs) -> Epochs:
-        """Return equal histories of partitions that began in them as one: there are few such."""
+        """Return one object for equal histories that begin at offset 0: there are few of these."""
         is_first = len(epochs) == 1 and epochs[0].offset == 0
         return self._shared_epochs.setdefault(epochs, epochs) if is_first else epochs
 

@@ -27,9 +27,9 @@ class Partition:
 
     next_offset is the high watermark: uncommitted records have no offset.  size_bytes: of all
     live runs.  cleanings: the rounds of compaction it has been through.  epochs: its leader epochs.
-    open: the first offset of each open transaction, by producer id; None for none.  aborted:
-      transactions, of which readers of committed records must hear.
-    kept: skipped runs that can be brought back; None for none.
+    open: the first offset of each open transaction, by producer id; None for none.  aborted: the
+    aborted transactions that readers of committed records need. kept: skipped runs that can be
+    brought back; None for none.
     """
 
     number: int
@@ -48,7 +48,7 @@ class Partition:
 
     @property
     def floor(self) -> int:
-        """Return the log start, as it will be once all kept runs are back."""
+        """Return the log start that the partition has once all kept runs are back."""
         return self.kept.floor if self.kept is not None else self.log_start
 
     @property
@@ -76,7 +76,7 @@ class Partition:
         return end_of(self.epochs, epoch, log_start=self.log_start, next_offset=self.next_offset)
 
     def fold_run(self, run: Run, object_number: int) -> None:
-        """Append a run at the end.  The one fold that happens a million times."""
+        """Append a run at the end.  This fold runs millions of times."""
         base_offset = run.base_offset
         if base_offset != self.next_offset:
             raise StateBroken(
@@ -113,8 +113,8 @@ class Partition:
     ) -> None:
         """End the transaction of a producer with a marker at the end of the partition.
 
-        packed: the marker as packed_marker() gives it.  written: the state of a producer that has
-          only written the marker.  Both are made once for all partitions.
+        packed: the marker as packed_marker() gives it.  written: the producer's state if it has
+        written nothing but the marker.  Both are made once for all partitions.
         """
         if offset != self.next_offset:
             raise StateBroken(
@@ -147,7 +147,7 @@ class Partition:
     def fold_epoch(self, epoch: int, offset: int) -> bool:
         """Note the first offset of a leader epoch of the source; return whether it is new.
 
-        Objects of one entry may all say so, and the first is right.
+        Several objects of an entry may report the same epoch; the first one is right.
         """
         is_new = epoch > self.leader_epoch
         if is_new:
@@ -174,7 +174,7 @@ class Partition:
             return
         if self.aborted is None:
             self.aborted = Aborted()
-        # The partition's end may lie beyond later steps, so the end of this one counts.
+        # The partition may end beyond later steps, so the end of this step counts.
         stable = opened.lowest if opened else step.offset + 1
         self.aborted.append(producer_id, first_offset, step.offset, stable)
 
@@ -186,7 +186,7 @@ class Partition:
             f" to {self.next_offset}",
         )
         end, self.next_offset = self.next_offset, next_offset
-        # A log start that only stays says nothing of kept runs below it.
+        # If the source's log start has not moved, kept runs below it stay.
         dropped = self.fold_log_start(log_start if log_start > self.log_start else self.floor)
         if next_offset > end:
             self._end_transactions(next_offset, is_emptied=self.floor >= end)
@@ -195,8 +195,9 @@ class Partition:
     def _end_transactions(self, next_offset: int, *, is_emptied: bool) -> None:
         """End the open transactions of the source: it has removed their markers.
 
-        Records of them that stay here are those that the source removed, so no reader of committed
-        records may get them.  is_emptied: none stay, and no skipped ones can come back.
+        Records of these transactions that stay here were removed at the source, so no reader of
+        committed records may get them.  is_emptied: no such record stays, and no skipped one can
+        come back.
         """
         opened, self.open = self.open, None
         if opened is None or is_emptied:
@@ -209,7 +210,7 @@ class Partition:
     def fold_log_start(self, offset: int) -> list[RunRow]:
         """Move the log start up; return the removed runs, kept ones among them.
 
-        Where a skip has moved it already, an offset below it means only the kept runs.
+        If a skip has moved the log start already, an offset below it removes only kept runs.
         """
         expect(
             self.floor <= offset <= self.next_offset,
@@ -246,7 +247,8 @@ class Partition:
         dropped = self.runs.replace(start, stop, rows)
         self.size_bytes += sum(row.length for row in rows) - sum(row.length for row in dropped)
         if self.aborted is not None:
-            # Below the first run that is in no segment, the segments' indexes name them.
+            # Below the first run that is in no segment, the segments' indexes hold the aborted
+            # transactions.
             merged_to = self.runs.merged_to(RUN_SEGMENT)
             if self.kept is not None:
                 merged_to = self.kept.merged_to(merged_to)
@@ -294,12 +296,12 @@ class Partition:
         at = self.runs.index_from(base_offset)
         self.runs.replace(at, at, rows)
         self.size_bytes += sum(row.length for row in rows)
-        # No round of compaction that ran meanwhile has seen them.
+        # Rounds of compaction that ran meanwhile have not seen these runs.
         self.cleanings = uncleaned_from(self.cleanings, base_offset)
         self.log_start = min(self.log_start, max(floor, base_offset))
 
     def fold_given_up(self, base_offset: int, next_offset: int) -> list[RunRow]:
-        """Keep the runs in [base_offset, next_offset) no longer; return them."""
+        """Drop the kept runs in [base_offset, next_offset); return them."""
         rows = self.kept_between(base_offset, next_offset)
         if self.kept is not None:
             self.kept.take(base_offset, next_offset)
@@ -315,7 +317,7 @@ class Partition:
         return span.start, span.stop
 
     def _expect_order(self, base_offset: int, next_offset: int, rows: Sequence[RunRow]) -> None:
-        """Segments follow each other; the first stands for the place of the first run."""
+        """Check that the segments follow each other, and cover exactly the replaced offsets."""
         at = base_offset
         for row in rows:
             is_next = row.base_offset == at and at < row.next_offset <= next_offset

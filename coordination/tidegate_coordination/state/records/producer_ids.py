@@ -1,9 +1,9 @@
 """The producer ids that were assigned, and roughly when.
 
 A cluster assigns the ids of one range of 2^40, and counts no others: a client can write with any
-id, also with one that it made up.  The range is drawn when the cluster is created, so that two
-clusters hardly share ids, and records of one can be distinguished from those of the other, or moved
-there.  Clusters from before metadata.version 3 have the first range.
+id, even with one that it made up.  The range is drawn when the cluster is created, so two clusters
+hardly ever share ids.  Then records of one cluster can be distinguished from those of another, or
+moved there.  Clusters from before metadata.version 3 have the first range.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class ProducerIdTable:
     def fold_skipped(self, first: int) -> None:
         """Never assign ids below `first`; no present id counts as young any more.
 
-        Producers younger than a backup may have written batches that the restored state lacks.
+        Producers that are younger than a backup may have written batches that the restored state
+        lacks.
         """
         self.next_id = max(self.next_id, first)
         self._blocks = []

@@ -44,8 +44,9 @@ class ProducerState(NamedTuple):
     def has_forgotten(self, first_sequence: int, last_sequence: int) -> bool:
         """Return whether a batch with these sequences lies before all kept batches.
 
-        It was accepted then, if the producer began at zero: each batch follows the one before it.
-        Near the wrap it cannot be distinguished from a batch far ahead, and counts as that.
+        If the producer began at zero, such a batch was accepted, because each batch follows the one
+        before it.  Near the wrap it cannot be distinguished from a batch far ahead, and counts as
+        one.
         """
         if len(self.batches) < KEPT_BATCHES:
             return False

@@ -1,16 +1,16 @@
 """The runs of one partition, which say where its batches lie; 34 bytes a run.
 
 The marker of a transaction is a run in no object: its row holds all of it, and a reader makes the
-control batch from that.  The number of the object and the position are then the producer id, and
-the check is the epoch.
+control batch from that.  In such a row the object's number and the position hold the producer id,
+and the check holds the epoch.
 
 Rows are in offset order, appended at the end and cut at the front.  Segments replace stretches of
 rows, and skips remove some.  The cut only moves an index; the columns shrink once half of them is
 dead.  Base offsets are a column of their own, to be searched; the rest of a row is packed, since it
 is written and read as a whole, and a partition with few runs should cost few objects.
 
-Numbers of objects have 40 bits: 32, as they always had, and 8 after all other fields, which
-snapshots up to format 5 omit, as they are zero there.
+Numbers of objects have 40 bits: the low 32 bits in their old place, and the high 8 bits after all
+other fields.  Snapshots up to format 5 omit the high bits, which are zero there.
 
 A run ends where the next one begins, or at end_offset.  An exception is a run before a hole, where
 runs were removed; the few ends of such runs are kept separately.
@@ -60,7 +60,8 @@ class RunRow(NamedTuple):
         return Marker(producer_id, self.check, committed, self.max_timestamp)
 
 
-# Object number's low bits, position, length, max time stamp, check, flags; the number's high bits.
+# The object number's low bits, position, length, max time stamp, check, flags, and the number's
+# high bits.
 _REST: Final = Struct("<IIIqIBB")
 _REST_BYTES: Final = _REST.size
 _FLAGS_AT: Final = _REST_BYTES - 2
@@ -222,7 +223,7 @@ class Runs:
     def encode(self, *, is_wide: bool) -> object:
         """Return the live rows, column by column; then the ends of runs before holes, if any.
 
-        is_wide: with all bits of the objects' numbers; else they must be low.
+        is_wide: with all bits of the objects' numbers; otherwise these must fit in 32 bits.
         """
         first = self._first
         rest = self._rest[first * _REST_BYTES :] if first else self._rest
@@ -234,7 +235,7 @@ class Runs:
 
     @classmethod
     def decode(cls, row: list[Any]) -> Runs:
-        """Return the runs that encode() was called on."""
+        """Return the runs from encode()'s answer."""
         end_offset, base, rest, *ends = row
         runs = cls(end_offset)
         runs._base.frombytes(base)

@@ -18,8 +18,8 @@ _Step: TypeAlias = Callable[[Any], None]
 class Row:
     """A type of event.
 
-    fold: finds the function that changes the state, of these tables at most; it decides nothing.
-    check: finds the function that says whether the event can be folded; None: any can.
+    fold: finds the function that changes the state, in these tables at most; it decides nothing.
+    check: finds the function that checks whether the event can be folded; None: it always can.
     """
 
     kind: type[Event]

@@ -18,8 +18,8 @@ class AclTable:
     """See the module's head.
 
     version: rises with every change, for caches of decisions.  changed_at: the log position of the
-    last change; with those of before a snapshot counted as made at its position.  No fold looks at
-    it, so no snapshot holds it.
+    last change; changes before a snapshot count as made at the snapshot.  No fold reads it, so no
+    snapshot holds it.
     """
 
     def __init__(self) -> None:
@@ -40,11 +40,14 @@ class AclTable:
         return iter(self._rows)
 
     def matching(self, wanted: AclFilter) -> list[Acl]:
-        """Return the ACLs that a filter matches.  A filter without a name looks at all."""
+        """Return the ACLs that a filter matches.
+
+        A filter without a name takes a walk over all ACLs.
+        """
         return [each for each in self.candidates(wanted) if wanted.matches(each)]
 
     def candidates(self, wanted: AclFilter) -> Iterable[Acl]:
-        """Return ACLs among which are all that a filter matches."""
+        """Return a superset of the ACLs that a filter matches."""
         one = wanted.one
         if one is not None:
             return (one,) if one in self._rows else ()
@@ -55,7 +58,7 @@ class AclTable:
         return self._about(wanted.name)
 
     def _about(self, name: str) -> Iterator[Acl]:
-        """Yield the ACLs with a name, with all names, and with what it begins with."""
+        """Yield the ACLs of a name, of all names, and of prefixes of the name."""
         if len(name) > len(self._by_name):
             names = [each for each in self._by_name if name.startswith(each)]
         else:

@@ -27,8 +27,7 @@ from ..long_values import SLICE_ROWS
 class ClientQuotaTable:
     """See the module's head.  version: rises with every change, for caches of limits.
 
-    The quotas of an entity are replaced, and never change, so a copy of the rows is one of its
-    moment.
+    An entity's quotas are replaced, and never change, so a copy of the rows stays as it is.
     """
 
     def __init__(self) -> None:
@@ -42,7 +41,7 @@ class ClientQuotaTable:
         return iter(self._rows.items())
 
     def copied(self) -> dict[QuotaEntity, Mapping[str, float]]:
-        """Return the quotas of now by entity, in the same order."""
+        """Return a copy of the quotas by entity, in the same order."""
         return self._rows.copy()
 
     def __len__(self) -> int:
@@ -96,7 +95,7 @@ class ClientQuotaTable:
             self._forget_address(_address(entity.ip))
 
     def _forget_address(self, address: str) -> None:
-        """Drop an address, unless another spelling of it has a quota, too."""
+        """Drop an address, unless a quota names it in another spelling."""
         del self._of_addresses[address]
         for entity, row in self._rows.items():
             if entity.ip is not None and _address(entity.ip) == address:

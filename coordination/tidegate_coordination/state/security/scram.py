@@ -1,6 +1,7 @@
 """The SCRAM credentials of users (KIP-554), plain or sealed.
 
-No key comes here: the fold keeps what the proposer has sealed, and gateways open it for a login.
+The fold knows no sealing key: it keeps what the proposer has sealed, and gateways open that for a
+login.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ _Kind = TypeVar("_Kind", ScramCredential, SealedCredential)
 class ScramTable:
     """Credentials by user and mechanism.  version: rises with every change, for caches.
 
-    What a user has is replaced, and never changes, so a copy of the table is one of its moment.
+    A user's credentials are replaced, and never change, so a copy of the table stays as it is.
     """
 
     def __init__(self) -> None:
@@ -101,11 +102,11 @@ class ScramTable:
 
     @property
     def users(self) -> list[str]:
-        """Return all users with a credential, sorted: a long step for many."""
+        """Return all users with a credential, sorted; slow if there are many."""
         return sorted(self._by_user)
 
     def copied_users(self) -> list[str]:
-        """Return all users of now with a credential, in no order."""
+        """Return a copy of all users with a credential, in no order."""
         return list(self._by_user)
 
     def fold_set(self, event: ScramCredentialSet) -> None:

@@ -37,7 +37,7 @@ class TokenTable:
         return self._by_id.keys()
 
     def requested_by(self, principal: str) -> int:
-        """Return how many tokens a principal has created that are still here."""
+        """Return how many tokens that a principal created still exist."""
         return self._of_requester[principal]
 
     def bytes_requested_by(self, principal: str) -> int:
@@ -45,7 +45,7 @@ class TokenTable:
         return self._bytes_of_requester[principal]
 
     def expired(self, now_ms: int) -> Iterator[DelegationToken]:
-        """Yield the tokens that are not good any more; do not wait meanwhile."""
+        """Yield the expired tokens; do not wait during the iteration."""
         return (each for each in self._by_id.values() if each.is_expired(now_ms))
 
     def fold_set(self, event: DelegationTokenSet) -> None:

@@ -21,7 +21,8 @@ NOTHING_WRITTEN: Final = -1
 class StagedOffset:
     """order: rises with each OffsetsStaged.
 
-    is_overtaken: a later commit of the partition's offset holds, whatever becomes of this one.
+    is_overtaken: a later plain commit of the partition's offset holds, even if this transaction
+    commits.
     """
 
     offset: CommittedOffset
@@ -34,7 +35,7 @@ StagedOffsets: TypeAlias = dict[OffsetKey, StagedOffset]
 
 @dataclass(slots=True)
 class OpenTransaction:
-    """partitions: first offset by partition number, or NOTHING_WRITTEN for one only added.
+    """partitions: first offset by partition number, or NOTHING_WRITTEN: only added.
 
     groups: staged offsets by group id; also groups that were only added.
     """

@@ -1,8 +1,9 @@
 """The transactional ids in the order of their creation, in blocks.
 
-Snapshots, and the search for unused ids, go through a million names in pieces.  A list of all
-would take 10 ms to copy, and a set ten times as much.  A block changes only by growing.  The table
-replaces a block that loses a name, so a holder of blocks sees the names of that moment.
+Snapshots, and the search for unused ids, go through a million names in pieces.  A list of all would
+take 10 ms to copy, and a set ten times as much.  A block changes only by growing.  If a name is
+removed, the table replaces its block.  So a reader that has the blocks sees the names of that
+moment.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class NameOrder:
             del self._blocks[at], self._oldest[at]
 
     def names(self) -> Iterator[str]:
-        """Yield the names of now, even if some are added or removed meanwhile."""
+        """Yield the present names, even if names are added or removed during the iteration."""
         blocks = list(self._blocks.values())
         if blocks:
             blocks[-1] = blocks[-1].copy()
@@ -54,7 +55,8 @@ class NameOrder:
     def idle(self, before_ms: int, used_ms: Callable[[str], int]) -> Iterator[str]:
         """Yield the names that were last used before a log time.
 
-        used_ms: when a name was last used; it never falls.  Nothing may change meanwhile.
+        used_ms: when a name was last used; it never falls.  Nothing may change during the
+        iteration.
         """
         for at, block in self._blocks.items():
             if self._oldest[at] < before_ms:

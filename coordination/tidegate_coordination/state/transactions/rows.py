@@ -18,7 +18,7 @@ FENCING_EPOCH: Final = 32_767
 
 
 class TransactionState(IntEnum):
-    """Kafka's states, with its numbers; those of a prepared end do not exist here."""
+    """Kafka's states, with its numbers; the states of a prepared end do not exist here."""
 
     EMPTY = 0
     ONGOING = 1
@@ -47,7 +47,7 @@ class TransactionalId(NamedTuple):
 
     last_epoch, previous_producer_id: see events.TransactionalIdInitialised.  started_ms,
     began: log time and position of the entry that began the open transaction, or the last one; -1
-    before the first.  An abort without a transaction starts when it ends, as in Kafka.
+    before the first.  An abort without a transaction counts as started when it ended, as in Kafka.
     updated_ms: log time of the last change.
     """
 
@@ -99,7 +99,8 @@ def numbered(data: bytes, number: int) -> bytes:
 def unpacked(data: bytes) -> TransactionalId:
     """Return the row of some bytes, with a number or without."""
     producer_id, epoch, last_epoch, previous, timeout_ms, state, *times = _unpack(data)
-    # Keyword arguments, and the enumeration's own look-up, would take twice as long as the rest.
+    # Keyword arguments, and the enumeration's own look-up, would take twice as long as all else
+    # here.
     return TransactionalId(
         producer_id, epoch, last_epoch, previous, timeout_ms, _STATES[state], *times
     )
@@ -112,12 +113,12 @@ def number_of(data: bytes) -> int:
 
 
 def started_ms_of(data: bytes) -> int:
-    """Return the log time at which a row's last transaction began, without looking at the rest."""
+    """Return the log time at which a row's last transaction began, without unpacking all of it."""
     (started_ms,) = _NUMBER.unpack_from(data, _STARTED_AT)
     return int(started_ms)
 
 
 def updated_ms_of(data: bytes) -> int:
-    """Return the log time of a row's last change, without looking at the rest."""
+    """Return the log time of a row's last change, without unpacking all of it."""
     (updated_ms,) = _NUMBER.unpack_from(data, _UPDATED_AT)
     return int(updated_ms)

@@ -1,7 +1,7 @@
 """The transactional ids that have staged offsets, by group and partition (KIP-447).
 
-Many producers of one application commit offsets of one group, each of its own partitions.  So the
-end of one must not look at the others.
+Many producers of one application commit offsets of one group, each for its own partitions.  So the
+end of one transaction must not take a walk over all others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class StagedNames:
     def __init__(self) -> None:
         self._by_group: dict[str, dict[OffsetKey, set[str]]] = {}
         # Made when a topic is deleted, and kept for the next one: one entry may delete many. A
-        # group stays in it after its last staged offset was removed.
+        # group stays in this table after its last staged offset was removed.
         self._groups_of: dict[bytes, dict[str, None]] | None = None
 
     def add(self, group_id: str, keys: Iterable[OffsetKey], name: str) -> None:

@@ -37,14 +37,17 @@ _NEVER: Final = -1
 
 
 class TransactionTable:
-    """See the module's head.  next_order: of the next staged offset.  ends: no snapshot has it."""
+    """See the module's head. next_order: the order of the next staged offset.
+
+    ends: for metrics, and in no snapshot.
+    """
 
     def __init__(self) -> None:
         self._rows: dict[str, bytes] = {}
         self._order = NameOrder()
         self._names: dict[int, str] = {}
         self._open: dict[str, OpenTransaction] = {}
-        # Made for the end of a topic, and kept for that of the next: many may end in one entry.
+        # Made when a topic ends, and kept for the next one, as one entry may end many topics.
         # Transactions that have ended stay in it.
         self._open_in: dict[int, list[str]] | None = None
         self._staging: Final = StagedNames()
@@ -55,7 +58,7 @@ class TransactionTable:
         return len(self._rows)
 
     def names(self) -> Iterator[str]:
-        """Yield the transactional ids of now, in the order of their creation."""
+        """Yield the present transactional ids, in the order of their creation."""
         return self._order.names()
 
     def get(self, transactional_id: str) -> TransactionalId | None:
@@ -81,7 +84,7 @@ class TransactionTable:
             yield started_ms_of(self._rows[name]), each
 
     def idle_since(self, before_ms: int) -> Iterator[str]:
-        """Yield the ids that were last used before a log time, except those that are open."""
+        """Yield the ids that were last used before a log time, except open ones."""
         rows = self._rows
         idle = self._order.idle(before_ms, lambda name: updated_ms_of(rows[name]))
         return (name for name in idle if name not in self._open)
@@ -134,7 +137,7 @@ class TransactionTable:
         expect(holder == name, f"producer id {event.producer_id} is that of {holder}")
         last = self.get(name)
         if last is not None:
-            name = self._names.pop(last.producer_id)  # the one string that is kept of it
+            name = self._names.pop(last.producer_id)  # the only copy of the name that is kept
             number = number_of(self._rows[name])
         else:
             number = self._order.add(name, log_time_ms)
@@ -156,7 +159,8 @@ class TransactionTable:
         """Add partitions and groups."""
         name = self._known(event.producer_id)
         transaction = self._begun(name, log_time_ms, position)
-        for number in sorted(event.partitions):  # in this order each is appended at once
+        # in this order each is added at the end, which is fast
+        for number in sorted(event.partitions):
             transaction.partitions.setdefault(number, NOTHING_WRITTEN)
         for group_id in event.groups:
             transaction.groups.setdefault(group_id, {})
@@ -220,7 +224,7 @@ class TransactionTable:
             del self._names[unpacked(data).producer_id]
 
     def fence_all(self) -> None:
-        """Take the present epoch from all clients: the next one needs another producer id."""
+        """Fence all clients: each id's next epoch needs another producer id."""
         for name, data in self._rows.items():
             row = unpacked(data)._replace(
                 epoch=FENCING_EPOCH,
@@ -266,7 +270,7 @@ class TransactionTable:
     def _begun(self, name: str, log_time_ms: int, position: int) -> OpenTransaction:
         """Return the open transaction of an id; begin one if there is none."""
         transaction = self._open.get(name)
-        self._open_in = None  # it is about to have more partitions
+        self._open_in = None  # its partitions are about to change
         data = self._rows[name]
         row = unpacked(data)._replace(updated_ms=log_time_ms)
         if transaction is None:

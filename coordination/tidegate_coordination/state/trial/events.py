@@ -25,7 +25,7 @@ from .switches import SwitchTrial
 from .transactions import TransactionTrial
 
 _TOPIC_RESOURCE: Final = 2
-# A bound of one event: above any rule's limit, and below a replica's.
+# A bound of one event: above the limit of any rule, and below the limit of a replica.
 MAX_PARTITIONS: Final = 1_000_000
 
 
@@ -90,7 +90,7 @@ class TrialParts:
         self._lives(event.incarnation)
 
     def drains(self, event: ev.GatewayDrained) -> None:
-        """Check that the incarnation drains."""
+        """Check that the incarnation is draining."""
         self._drains(event.incarnation)
 
     def ends(self, event: ev.GatewayExpired) -> None:

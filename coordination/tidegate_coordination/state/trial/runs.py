@@ -1,7 +1,7 @@
 """The part of a trial for runs and objects; see events.py.
 
-A busy cluster commits thousands of runs a second, so the check of one must cost a fraction of its
-fold; it makes a text only where it refuses.
+A busy cluster commits thousands of runs a second, so the check of a run must cost a fraction of its
+fold.  It makes a text only if it refuses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..records.partitions import Partition
 from ..tables import StateTables
 from ..topics import Topic
 
-# The most WAL ids between the highest settled one and a new one: each is remembered.
+# The most WAL ids that may lie between the highest settled id and a new one, as each is remembered.
 MAX_AHEAD: Final = 1 << 24
 # An offset at which no run can begin.
 _NOWHERE: Final = -1
@@ -63,7 +63,7 @@ class RunTrial:
             if end is None:
                 end = partitions[number].next_offset
             following = base_offset + run.record_count
-            # Each batch states its number of records: the sum of a run may exceed 32 bits.
+            # Each batch states its own number of records, so the sum of a run may exceed 32 bits.
             if base_offset != end or not 0 <= end <= following <= MAX_INT64:
                 raise StateBroken(f"partition {number}: run at {base_offset}, next is {end}")
             ends[number] = following

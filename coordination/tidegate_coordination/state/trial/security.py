@@ -49,14 +49,14 @@ class SecurityTrial:
         return acl in self._state.acls if found is None else found
 
     def scram_set(self, event: ScramCredentialSet | ScramCredentialSealed) -> None:
-        """Check that it can be used."""
+        """Check that the credential can be used."""
         expect(event.mechanism in _MECHANISMS, f"SCRAM mechanism {event.mechanism}")
         expect(bool(event.user), "a SCRAM credential without a user")
         expect(0 < event.iterations <= MAX_UINT32, f"{event.iterations} iterations")
         self._credentials[event.user, event.mechanism] = True
 
     def scram_removed(self, event: ScramCredentialRemoved) -> None:
-        """Check that it is there."""
+        """Check that the credential exists."""
         key = event.user, event.mechanism
         found = self._credentials.get(key, self._state.scram.get(*key) is not None)
         expect(found, f"user {event.user} has no credential {event.mechanism}")
@@ -75,14 +75,14 @@ class SecurityTrial:
             self._quotas[key] = each.value is not None
 
     def token_set(self, event: DelegationTokenSet) -> None:
-        """Check that it has an id, and does not outlive its greatest age."""
+        """Check that the token has an id, and does not expire after its max_ms."""
         token = event.token
         expect(bool(token.token_id), "a delegation token without an id")
         expect(token.expires_ms <= token.max_ms, f"a token that outlives its greatest age: {token}")
         self._tokens[token.token_id] = True
 
     def tokens_removed(self, event: DelegationTokensRemoved) -> None:
-        """Check that they are there."""
+        """Check that the tokens exist."""
         for each in event.token_ids:
             found = self._tokens.get(each, self._state.tokens.get(each) is not None)
             expect(found, f"there is no delegation token {each}")

@@ -54,7 +54,7 @@ class SwitchTrial:
         return self._state.switches.fences[number]
 
     def _fence_goes_on(self, number: int) -> Fence:
-        """Return an open fence, which ends in this entry."""
+        """Return an open fence; check that it ends once in this entry."""
         fence = self._fence(number)
         expect(not fence.lifted, f"fence {number} is lifted")
         only_once(self._once, "end of fence", number)
@@ -77,7 +77,7 @@ class SwitchTrial:
             switches = self._state.switches
             known = topic_id in switches.switched and switches.fence_of(topic_id) is None
             expect(known, f"topic {topic_id.hex()} was not switched, or returns")
-            # The event ends the reverse of the topic, too.
+            # The event also ends the write-back of the topic.
             only_once(self._once, "reverse of topic", topic_id)
             reached = (("reverse of partition", each) for each in self._numbers_if_any(topic_id))
             expect(not self._once.intersection(reached), "it went on in this entry")

@@ -55,14 +55,14 @@ class TransactionTrial:
             expect(is_risen, f"transactional id {name}: epoch {event.producer_epoch} after a later")
 
     def grew(self, event: tev.TransactionGrew) -> None:
-        """Check that its partitions exist."""
+        """Check that the event's partitions exist."""
         partitions = self._begun(event.producer_id)
         for number in event.partitions:
             self._runs.expect_partition(number)
             partitions.setdefault(number, NOTHING_WRITTEN)
 
     def written(self, event: tev.TransactionWritten) -> None:
-        """Check that each partition has the offset, and no earlier one of the transaction."""
+        """Check that each partition has the offset, and the transaction has no earlier one."""
         partitions = self._begun(event.producer_id)
         for number, offset in event.first_offsets:
             is_first = partitions.get(number, NOTHING_WRITTEN) == NOTHING_WRITTEN
@@ -71,7 +71,7 @@ class TransactionTrial:
             partitions[number] = offset
 
     def staged(self, event: tev.OffsetsStaged) -> None:
-        """Check that its id may have a transaction."""
+        """Check that the event's id may have a transaction."""
         self._begun(event.producer_id)
 
     def ended(self, event: tev.TransactionEnded) -> None:
@@ -101,11 +101,11 @@ class TransactionTrial:
             self._traced[producer_id] = self._new_names[name] = None
 
     def is_pending(self, group_id: str, key: OffsetKey) -> bool:
-        """Return whether an offset is staged, whatever the events so far ended."""
+        """Return whether an offset is staged, even if an earlier event ended its transaction."""
         return not self._has_ended and self._state.transactions.is_pending(group_id, key)
 
     def topic_deleted(self, numbers: list[int]) -> None:
-        """Take its partitions out of what is open."""
+        """Remove its partitions from open transactions."""
         for traced in self._traced.values():
             for number in numbers:
                 if traced is not None and traced.partitions is not None:

@@ -23,8 +23,8 @@ class Claim(NamedTuple):
 class _Holder:
     """An incarnation that holds at least one claim, or 0.
 
-    number: of the holder; it stays when a gateway that restarted inherits.  names: its claims, in
-    a dict because the order of a set is another one in each process.
+    number: it stays the same when a restarted gateway inherits the claims.  names: its claims, in a
+    dict because the order of a set differs between processes.
     """
 
     number: int
@@ -40,8 +40,8 @@ _NUMBER: Final = (1 << _BITS) - 1
 def _packed(holder: int, epoch: int) -> int:
     """Return the number of a holder and an epoch as one number.
 
-    Python's collector need not look at numbers, so a copy of a million of them, for a snapshot,
-    costs it nothing.  Many claims have the same one: they share an object.
+    Python's garbage collector does not visit numbers, so a copy of a million of them, for a
+    snapshot, costs it nothing.  Claims with equal numbers share one object.
     """
     return epoch << _BITS | holder
 
@@ -85,7 +85,8 @@ class ClaimTable:
         former = self._by_incarnation.get(superseded)
         if former is None:
             return
-        if heir in self._by_incarnation:  # rules decide no such entry: an heir has just begun
+        # rules decide no such entry, because the heir is a new incarnation
+        if heir in self._by_incarnation:
             for name in list(former.names):
                 self._give(name, heir, self._claims[name] >> _BITS)
             return

@@ -4,8 +4,9 @@ A lease is measured in lease time.  It advances by the time between two entries 
 that gateway's own clock; each gap counts at most a third of the lease.  So no lease expires because
 the log did not answer for an hour, or because a clock leaps or is wrong.
 
-Only the appender of an entry advances the time: it has just folded all earlier entries.  A
-forwarded proposal carries the time when it was made, and the time since may have been counted.
+Only the clock of an entry's appender advances lease time, because the appender has just folded all
+earlier entries.  A forwarded proposal carries the time at which it was made, and the time since
+then may have been counted already.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Gateway:
     """One live incarnation.
 
     renewed_at_ms: in lease time.  clock_ms, uptime_ms: of its last entry, or proposal.
-    wrote: of the last entry that it appended.
+    wrote: its clocks when it last appended an entry.
     stops, is_drained: of a draining gateway; see events/. highest_version: the metadata.version up
     to which it can read.
     """
@@ -109,9 +110,9 @@ class GatewayTable:
         return [each for each in live if not each.draining] or live
 
     def sends_away(self, incarnation: int) -> bool:
-        """Return whether clients should leave a gateway: it drains, and another does not.
+        """Return whether clients should leave a gateway: it drains, and another one does not.
 
-        A lone gateway serves to its end; so do all gateways if all of them drain.
+        A lone gateway serves to its end, and so do all gateways if all of them drain.
         """
         me = self.live.get(incarnation)
         if me is not None and not me.draining:
@@ -126,7 +127,7 @@ class GatewayTable:
     def median_clock_ms(self, writer: int, clock_ms: int) -> int:
         """Return the lower median of the live gateways' clocks, the writer's being clock_ms.
 
-        The writer's counts as the others do; so does that of one that is not registered.
+        The writer's clock counts as the others do, even if the writer is not registered.
         """
         counted = self._clocks()
         clocks = [each.clock_ms for each in counted if each.incarnation != writer]
@@ -213,7 +214,7 @@ class GatewayTable:
         )
 
     def fold_renewed(self, author: int, highest_version: int) -> None:
-        """Fold the metadata.version that a gateway repeats it can read."""
+        """Fold the metadata.version that a renewing gateway says it can read."""
         gateway = self.live.get(author)
         if gateway is not None:
             gateway.highest_version = max(gateway.highest_version, highest_version)
@@ -279,7 +280,7 @@ class GatewayTable:
             ]
             for _, each in sorted(self.live.items())
         ]
-        # Kept apart from the rows, which releases without versions read unchanged.
+        # Kept apart from the rows, so that releases without versions can read these.
         highest = [[number, each.highest_version] for number, each in sorted(self.live.items())]
         wrote = [[number, *each.wrote] for number, each in sorted(self.live.items())]
         homes = [[number, *home] for number, home in sorted(self.homes.items())]

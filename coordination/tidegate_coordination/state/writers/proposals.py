@@ -1,8 +1,9 @@
 """Answers to numbered proposals, kept until their authors have them.
 
 A gateway that forwards its proposals numbers them.  If it gets no answer, it sends the proposal
-again, perhaps to another gateway; the deciding gateway finds the first answer here.  So a proposal
-is committed at most once, even if it is sent often and arrives late at several gateways.
+again, perhaps to another gateway; the deciding gateway then finds the first answer in this table.
+So a proposal is committed at most once, even if it is sent often and arrives late at several
+gateways.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ class _Author:
 
 
 class ProposalTable:
-    """By author: the numbers that it will never ask for again, and the answers above them."""
+    """By author: the number up to which it never asks again, and the answers above that."""
 
     def __init__(self) -> None:
         self._authors: dict[int, _Author] = {}
 
     def is_acknowledged(self, incarnation: int, number: int) -> bool:
-        """Return whether the author has abandoned it, or has its answer: then do not decide it."""
+        """Return whether the author has acknowledged the number, so that it must not be decided."""
         author = self._authors.get(incarnation)
         return number <= (author.acknowledged if author is not None else 0)
 

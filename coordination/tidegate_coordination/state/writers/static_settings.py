@@ -60,7 +60,7 @@ class StaticSettingsTable:
             told.ended_at_ms = ALIVE
 
     def end(self, node_id: int, now_ms: int) -> None:
-        """Note the end of a gateway; beyond a bound the oldest is forgotten."""
+        """Note the end of a gateway; above a bound, the oldest is forgotten."""
         told = self.by_node_id.get(node_id)
         if told is None:
             return
@@ -71,7 +71,7 @@ class StaticSettingsTable:
             self.version += 1
 
     def pass_over(self, now_ms: int) -> None:
-        """Leave out the time since the last gateway ended: no gateway could come back in it."""
+        """Do not count the time since the last gateway ended, in which no gateway could return."""
         ended = [each for each in self.by_node_id.values() if _has_ended(each)]
         passed_ms = now_ms - max((each.ended_at_ms for each in ended), default=now_ms)
         for each in ended:
