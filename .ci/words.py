@@ -193,13 +193,13 @@ def markdown(source: str) -> Iterator[Text]:
 
 
 def _without_code(text: Text) -> Text:
-    """The same length, so that places stay where they were."""
+    """Blank out the code of a text; its length stays, so that all places remain right."""
     text.words = CODE.sub(lambda each: "`" * len(each[0]), text.words)
     return text
 
 
 def comments(source: str) -> Iterator[Text]:
-    """Comments; lines of them that follow one another are one text."""
+    """The comments; those on consecutive lines are one text."""
     text, last = Text(), (0, 0)
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
@@ -247,7 +247,7 @@ def _part(node: ast.expr) -> str:
 
 
 def _placed(words: str, source_lines: list[str], first: int, last: int) -> Text:
-    """A string's words by its lines in the source: one part for each line of either."""
+    """A string's words with the lines of the source that they are on."""
     text = Text()
     if "\n" in words.strip():
         for number, line in enumerate(words.splitlines(), first):

@@ -125,7 +125,7 @@ class Lab:
 
 
 def rows_of(label: str, names: Sequence[str], seen: Sequence[Sequence[Observation]]) -> list[Row]:
-    """Return a row a broker, and one with the ratio when there are two."""
+    """Return a row for each broker, and a row with the ratio if there are two."""
     spreads: list[dict[str, Spread]] = [
         spreads_of([figures_of(each) for each in runs]) for runs in seen
     ]

@@ -166,7 +166,7 @@ def _check(settings: TopicSettings, batch: memoryview, records: list[Record] | N
     stored = looked.batch or with_header(batch.toreadonly(), looked.header)[0]
     # The topic stores a batch that a producer could have sent, with the same records.
     assert check_batch(memoryview(stored)).record_count == len(records or ())
-    # Without the mark, records have times of their own.
+    # Without LogAppendTime, records keep their own times.
     if not read_header(batch).is_log_append_time:
         assert _decode(memoryview(stored)) == records
     if not settings.timestamp_type_is_append:

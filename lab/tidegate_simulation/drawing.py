@@ -72,7 +72,7 @@ def draw_run(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], 
     refusals = draw_refusals(seed, is_calm=not plan.kinds)
     settings |= settings_for(refusals)
     static = draw_static(seed, zones.last_gateway, may_draw=not versions.is_rolling)
-    # Restored logs, and those of older releases, begin at 0.
+    # In restored logs, and in logs of older releases, numbers begin at 0.
     may_begin_high = not (versions.is_rolling or draws_restore(seed))
     beginnings = draw_beginnings(seed, may_begin_high=may_begin_high)
     settings |= draw_expiries(seed, may_draw=not plan.has_wrong_clocks)

@@ -323,7 +323,7 @@ class _Run:
             self.note("stuck", f"{stuck} did not end within {CALM_SECONDS} s after healing")
 
     def _actors(self, workload: Workload) -> list[Actor]:
-        """Return all clients, those that the plan's faults ask for among them."""
+        """Return all clients, including those that faults of the plan need."""
         actors = make_actors(workload, self._rng, self._source)
         if self.plan.pipelines.compacts:
             actors.append(Compacter(workload, "compacter", "compacted"))

@@ -1,4 +1,4 @@
-"""Where a partition ends, asked of a gateway while its copy is behind the source, the model."""
+"""The end offsets that a gateway answers while its copy lacks records of the source, the model."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def epoch_end(world: World, epoch: int) -> tuple[int, int, int]:
 async def test_an_end_is_the_sources_while_the_copy_is_behind(
     version: int, profile: Profile, autojump_clock: MockClock
 ) -> None:
-    """A store is restored up to this end, and a consumer begins there."""
+    """Kafka Streams restores its stores up to this end, and a consumer may begin there."""
     async with mirroring(gateways=2, profile=profile) as world:
         await linked(world)
         world.write(5)

@@ -292,7 +292,7 @@ async def test_records_that_the_source_lost_meanwhile_are_a_problem(
 async def test_a_gap_that_is_wider_than_units_drops_nothing_before_it(
     autojump_clock: MockClock, small_units: None, seed: int
 ) -> None:
-    """A unit may begin in a gap, above the last batch: nothing has expired for that."""
+    """A unit may begin in a gap, above the last batch, although no record has expired."""
     async with mirroring() as world, importing(world, seed) as first:
         await linked(world)
         for _ in range(60):

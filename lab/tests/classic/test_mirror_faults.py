@@ -1,4 +1,4 @@
-"""Gateways mirror a source that fails, or is another one than it was; or they fail themselves."""
+"""Gateways mirror a source that fails, or that was replaced; or gateways fail themselves."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ async def read(
 
 
 def without_empty(batches: bytes) -> bytes:
-    """The batches with records: where there is none up to the end, gateways answer an empty one."""
+    """The batches with records; gateways answer an empty batch where no records are left."""
     whole = memoryview(batches)
     return b"".join(
         whole[at : at + header.size_bytes] for at, header in walk(whole) if header.record_count
@@ -203,7 +203,7 @@ async def test_leader_epochs_are_the_sources(autojump_clock: MockClock) -> None:
 
 
 async def test_metadata_tells_the_sources_epoch(autojump_clock: MockClock) -> None:
-    """Else every fetch of a client would have an epoch that is fenced."""
+    """With another epoch, every fetch of a client would be fenced."""
     async with mirroring() as world:
         await world.link()
         for epoch, node_id in enumerate((1, 2, 1)):
@@ -248,7 +248,7 @@ async def test_transactions_and_their_aborts_are_the_sources(autojump_clock: Moc
 
 @pytest.mark.parametrize("start", [3, 4, 6, 9])
 async def test_a_source_whose_log_begins_late(autojump_clock: MockClock, start: int) -> None:
-    """At the beginning of a batch, inside of one, and at the end."""
+    """The log starts at the beginning of a batch, inside a batch, or at the end."""
     async with mirroring() as world:
         for _ in range(3):
             world.write(3)

@@ -1,4 +1,4 @@
-"""Mirrors of so many partitions that the source does not wait for records, but the mirror does."""
+"""With many partitions, fetches of a mirror do not wait at the source: the mirror waits instead."""
 
 from __future__ import annotations
 

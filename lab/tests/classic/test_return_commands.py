@@ -72,7 +72,7 @@ async def test_the_command_says_why_a_topic_stays(autojump_clock: MockClock) -> 
 
 
 async def test_a_source_that_lost_records_gets_no_topic_back(autojump_clock: MockClock) -> None:
-    """After an unclean election it would give old offsets to new records."""
+    """After an unclean election the source would give old offsets to new records."""
     async with mirroring() as world:
         await here(world, at_source=3)
         truncate(world.log(), 1)

@@ -32,7 +32,7 @@ async def propose(world: World, proposal: Any) -> Any:
 
 
 async def here(world: World, *, at_source: int = 1) -> None:
-    """Have the topic switched, with some records at its source before."""
+    """Have the topic switched after some records were written at its source."""
     link = SetLink("src", world.source.cluster_id, SERVERS, ("t",), forwards=True)
     assert await propose(world, link) is None
     for _ in range(at_source):
@@ -240,7 +240,7 @@ async def test_a_partition_whose_replicas_are_slow_stops_no_other(
         begun = trio.current_time()
         await both_written(world, 10)
         await becomes(lambda: world.log(1).high_watermark == 10)
-        assert trio.current_time() - begun < 7  # one request waited in vain
+        assert trio.current_time() - begun < 7  # one request waited until its time-out
         assert world.log().end_offset == 1
         world.source.release_watermark("t", 0)
         await becomes(lambda: left(world).reached == (10, 10))

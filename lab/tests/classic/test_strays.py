@@ -21,7 +21,7 @@ def watch_of(world: World) -> SourceWatch:
 
 
 async def stray(world: World, count: int) -> None:
-    """Write to the source though it is fenced, as a broker that was slow may."""
+    """Write to the source although it is fenced, as if a slow broker appended late."""
     for _ in range(count):
         world.write(1)
     await becomes(lambda: watch_of(world).strays.get(("t", 0)) == count)

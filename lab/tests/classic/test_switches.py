@@ -360,7 +360,7 @@ async def test_the_copy_keeps_what_its_source_keeps(
 
 
 async def test_a_newer_leader_epoch_of_the_source_is_taken_over(autojump_clock: MockClock) -> None:
-    """The source elected other leaders and got no batch since, so that no copy knows of them."""
+    """The source has elected other leaders and got no batch since, so copies lack their epochs."""
     async with mirroring() as world:
         await world.link()
         world.write(2)

@@ -175,7 +175,7 @@ PLANTS: tuple[Plant, ...] = (
 
 @pytest.mark.parametrize("plant", PLANTS)
 def test_planted_bugs_are_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Without the trial before the append, which would prevent some of them: see planted_bugs.py.
+    # Without the trial before the append, which would prevent some of the bugs; see planted_bugs.
     monkeypatch.setattr(Trial, "check", lambda self, events: None)
     plant(monkeypatch)
     assert any(run(seed, OPERATIONS).violations for seed in SEEDS)

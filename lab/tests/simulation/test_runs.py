@@ -78,7 +78,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
 
 
 def test_a_client_that_connects_to_a_dying_gateway_is_refused() -> None:
-    """In this seed a client connects between the end of the gateway's tasks and its burial."""
+    """In this seed a client connects after the gateway's tasks, and before its life, have ended."""
     assert simulate(756, 500).violations == ()
 
 
@@ -88,5 +88,5 @@ def test_a_request_that_the_network_held_may_create_a_topic_late() -> None:
 
 
 def test_a_topic_that_grows_has_other_leaders() -> None:
-    """In this seed a topic grows between a stranger's answer and a consumer's redirection."""
+    """In this seed a topic grows between a Metadata answer and the redirection of a consumer."""
     assert simulate(1143, 500, zones=3).violations == ()

@@ -17,7 +17,8 @@ Line = tuple[Any, ...]
 def history(*lines: Line, step_seconds: float = 0.001) -> list[Event]:
     """A line (process, f, value, outcome) is an operation; outcome is (type, more).
 
-    (process, f, value) begins one that (process, f, type, more) ends; a number advances the time.
+    A line (process, f, value) begins an operation, which a line (process, f, type, more) ends.  A
+    number advances the time.
     """
     ticks = count()
     extra = 0.0

@@ -152,7 +152,7 @@ async def join_together(*members: Member) -> list[jg.JoinGroupResponse]:
 
 
 async def sync_together(*members: Member, leader: Member) -> None:
-    """Let the leader assign each member its own id, and all members take that."""
+    """Let the leader assign to each member its own id, and let all members sync."""
     given = {each.member_id: each.member_id.encode() for each in members}
 
     async def sync(each: Member) -> None:

@@ -183,7 +183,7 @@ class PlantedBug:
             return plan_of(seed, self.zones).kinds
 
     def seeds(self, first: int) -> Iterator[int]:
-        """Yield the seeds, out of SEEDS, whose run can show the bug."""
+        """Yield the seeds whose runs can show the bug, out of SEEDS ones from the first on."""
         for seed in range(first, first + SEEDS):
             with self.planted():
                 is_concerned = self.is_concerned(seed)

@@ -23,7 +23,7 @@ def worlds_of(bug: str) -> list[SmallWorld]:
 
 
 def record(bug: str, worlds: Sequence[SmallWorld]) -> None:
-    """Replace the worlds of a bug.  Without any, the bug has no record.
+    """Replace the recorded worlds of a bug; without worlds, remove its record.
 
     Other processes may record at the same time.
     """

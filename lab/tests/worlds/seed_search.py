@@ -1,8 +1,8 @@
 """Finds the cheapest worlds that show a planted bug: few operations, few clients, few faults.
 
-The search tries small parts of the worlds of many seeds.  It breaks a run off that takes more CPU
-time than the best world so far.  Then it leaves out clients and faults of the best world, as long
-as the bug is still found.  It keeps no world in which a run without the bug finds anything.
+The search tries small parts of the worlds of many seeds.  It stops a run that takes more CPU time
+than the best world so far.  Then it leaves out clients and faults of the best world, as long as the
+bug is still found.  It keeps no world in which a run without the bug finds anything.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class _Search:
         return trial
 
     def find_whole(self, operations: int) -> bool:
-        """Find the bug in a world that nothing is left out of."""
+        """Find the bug in a whole world."""
         worlds = (SmallWorld(seed, operations) for seed in self.seeds)
         return any(self.attempt(each, _WHOLE_LIMIT_SECONDS) is not None for each in worlds)
 
@@ -180,7 +180,7 @@ def _halves(names: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 class _Watch:
-    """Breaks a run off after some CPU time, and takes note of its clients."""
+    """Stops a run after some CPU time, and records its clients."""
 
     def __init__(self, limit_seconds: float) -> None:
         self.clients: list[str] = []

@@ -41,7 +41,7 @@ class SmallWorld:
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """Leave the others out inside the context."""
+        """Leave all other clients and faults out inside the context."""
         names = run.__dict__
         with pytest.MonkeyPatch.context() as patch:
             if self.clients is not None:

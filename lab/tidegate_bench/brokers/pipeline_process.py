@@ -168,7 +168,7 @@ class PipelineProcess:
         return work
 
     def line(self) -> str:
-        """Wait for its next line."""
+        """Wait for the next line of the process."""
         stdout = cast(IO[str], self.popen.stdout)
         ready, _, _ = select.select([stdout], [], [], SECONDS)
         line = stdout.readline() if ready else ""

@@ -1,4 +1,4 @@
-"""Data as gateways leave it, made without one: WAL objects in a store, commits in a log."""
+"""Data as gateways leave it, made without a gateway: WAL objects in a store, commits in a log."""
 
 from __future__ import annotations
 

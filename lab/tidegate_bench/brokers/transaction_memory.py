@@ -22,7 +22,7 @@ SHARED_PARTITIONS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """So many ids; `opened` of them have a transaction open, with records in `width` partitions."""
+    """`ids` transactional ids; `opened` of them have an open transaction in `width` partitions."""
 
     ids: int
     opened: int = 0

@@ -1,4 +1,4 @@
-"""python -m tidegate_bench.clients SPEC: connect, wait for a line, work, tell as JSON."""
+"""python -m tidegate_bench.clients SPEC: connect, wait for a line, work, print a JSON result."""
 
 from __future__ import annotations
 

@@ -52,8 +52,8 @@ NOTE: Final = (
 class _Case:
     """folder: of the objects that are read.  delay_ms: of each GET.
 
-    is_java: each reader is a ConsumerPerformance, a group of its own.  is_small: memory is smaller
-    than what they read by far.
+    is_java: each reader is a ConsumerPerformance, a group of its own.  is_small: the gateway's
+    memory is far smaller than the data.
     """
 
     folder: str

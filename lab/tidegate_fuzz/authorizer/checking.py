@@ -21,7 +21,7 @@ QUESTIONS: Final = 50
 
 
 def indexed(case: Case, seed: int) -> AclIndex:
-    """Return the ACLs of a case, of which some were taken away for a time."""
+    """Return the ACLs of a case, some of which were removed and added again."""
     rng = Random(seed)
     index = AclIndex()
     for each in case.acls:

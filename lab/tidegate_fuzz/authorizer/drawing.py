@@ -1,4 +1,4 @@
-"""Random ACLs, and questions that they bear on: few words, so that most questions meet some."""
+"""Random ACLs and questions, with few names, so that ACLs apply to most questions."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def _poll(facts: Facts, event: Event, position: int) -> Iterator[Violation]:
 
 
 def _false_range(facts: Facts, event: Event) -> Iterator[Violation]:
-    """OFFSET_OUT_OF_RANGE at a position that some client had reached before."""
+    """Yield OFFSET_OUT_OF_RANGE at a position that some client had reached before."""
     table = value_of(event)
     key, position = table["key"], table["position"]
     if table["error"] != "OFFSET_OUT_OF_RANGE" or position < max(
@@ -256,9 +256,9 @@ def false_errors(facts: Facts) -> Iterator[Violation]:
 
 
 def _may_be_unknown(facts: Facts, event: Event) -> bool:
-    """Return whether the error may stem from the topic, or from a deleted one of the same name.
+    """Return whether a client may have deleted the topic, or a former one of its name.
 
-    A stale gateway may take a record that is sent by name for one of the deleted topic.
+    If a record is sent by name, a stale gateway may send it to the former topic.
     """
     key = value_of(event)["key"]
     keys = [key]

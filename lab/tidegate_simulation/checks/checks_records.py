@@ -100,7 +100,7 @@ def _is_passed(facts: Facts, sent: Sent, end: Event | None) -> bool:
 
 
 def sends(facts: Facts) -> Iterator[Violation]:
-    """Reordered: offsets of one producer and key fall, in the order of its sends."""
+    """Reordered: a later send of a producer to a key has a lower offset."""
     last: dict[object, tuple[int, int]] = {}
     for value, sent in facts.sent.items():
         offset = _offset_of(facts, value, sent)

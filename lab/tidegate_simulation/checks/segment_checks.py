@@ -231,7 +231,7 @@ def _bounds(state: ClusterState, parents: list[RunRow], body_of: BodyOf) -> dict
 
 
 def _marker_batch(row: RunRow, epoch: int) -> Batch:
-    """Return the control batch that ends a transaction (KIP-98), made apart from the gateway's."""
+    """Return the control batch that ends a transaction (KIP-98), without the gateway's code."""
     marker = row.marker()
     key_type = int(marker.committed)
     record = bytes([32, 0, 0, 0, 8, 0, 0, 0, key_type, 12]) + bytes(7)

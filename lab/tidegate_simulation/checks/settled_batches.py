@@ -1,7 +1,7 @@
 """Which batches of a partition belong to no transaction that was aborted, or is still open.
 
-Found from the control batches alone (KIP-98), apart from what the cluster state and the indexes of
-segments know.
+They are found from the control batches alone (KIP-98), without the cluster state and the indexes of
+segments.
 """
 
 from __future__ import annotations

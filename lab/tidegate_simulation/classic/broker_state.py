@@ -42,7 +42,7 @@ class BrokerState:
 
     @property
     def node(self) -> ModelNode:
-        """Its place."""
+        """The broker's address and state."""
         return self.cluster.nodes[self.node_id]
 
     def now(self) -> float:
@@ -54,7 +54,7 @@ class BrokerState:
         return self.start_ms + int(trio.current_time() * 1000)
 
     def settings(self, topic: ModelTopic) -> TopicSettings:
-        """Return the settings that this broker believes a topic to have."""
+        """Return a topic's settings as this broker sees them now."""
         return topic.configs.settings(self.node_id, self.now())
 
     def topic(self, name: str) -> ModelTopic:
@@ -124,7 +124,7 @@ class Asked:
     client_id: str | None
 
     def may(self, operation: str, resource: str, name: str = "*") -> bool:
-        """Return whether the principal may do it."""
+        """Return whether the principal may do an operation."""
         return self.broker.cluster.rights.allows(self.principal, operation, resource, name)
 
 

@@ -1,7 +1,7 @@
 """The configs of a topic over time, as each broker sees them.  Pure.
 
 The controller decides at once; a broker applies a change when it has read it, so for a while two
-leaders of one topic may hold to different values.
+leaders of one topic may apply different values.
 """
 
 from __future__ import annotations

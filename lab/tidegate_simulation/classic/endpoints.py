@@ -8,7 +8,7 @@ from .model_cluster import ModelCluster
 
 
 class Endpoint(NamedTuple):
-    """In the order in which Kafka's messages have it."""
+    """A broker's address; its fields have the order of Kafka's messages."""
 
     node_id: int
     host: str

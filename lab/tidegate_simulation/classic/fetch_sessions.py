@@ -42,7 +42,7 @@ class Wanted:
 
     @property
     def key(self) -> Key:
-        """Names it within a session."""
+        """The key of the partition within a session."""
         name: bytes | str = self.topic_id if self.topic_id != ZERO_UUID else self.topic or ""
         return name, self.asked.partition
 

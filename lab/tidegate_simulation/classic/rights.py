@@ -60,7 +60,7 @@ class Denial(NamedTuple):
 
 
 class Rights:
-    """denied: add to it and take from it at any time."""
+    """denied: the DENY entries, which callers may add and remove at any time."""
 
     def __init__(self) -> None:
         self.denied: set[Denial] = set()

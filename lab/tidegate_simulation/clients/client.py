@@ -278,7 +278,10 @@ class Client:
         return response
 
     async def insist(self, name: str, messages: ModuleType, version: int, request: Any) -> Any:
-        """Repeat a request, which may be done twice, until a gateway answers; return the answer."""
+        """Repeat a request until a gateway answers; return the answer.
+
+        The request may take effect several times.
+        """
         while True:
             try:
                 return await self.call(name, messages, version, request)

@@ -111,7 +111,7 @@ class TopicOwner:
 
 
 class FleetingWriter(Producer):
-    """Sends to the topic's present life, and now and then to a former one."""
+    """Sends to the present topic, and now and then to a deleted one of the same name."""
 
     def __init__(self, workload: Workload, name: str, lives: Lives) -> None:
         super().__init__(workload, name)
@@ -164,7 +164,7 @@ class FleetingWriter(Producer):
 
 
 class FleetingReader(Reader):
-    """Reads the topic's present life, and now and then a former one by its id."""
+    """Reads the present topic, and now and then a deleted one by its id."""
 
     def __init__(self, workload: Workload, name: str, lives: Lives) -> None:
         super().__init__(workload, name, sessions=False)

@@ -38,7 +38,7 @@ class Lane:
     outputs: list[Key] = field(default_factory=list[Key])
 
     def output_of(self, key: Key) -> Key:
-        """Return where the records of an input go."""
+        """Return the output partition of an input partition."""
         return self.outputs[key.partition]
 
 

@@ -42,8 +42,8 @@ class Asked:
     """A proposal and its callers.
 
     judged: called with the answer once an entry holds it, in the order of the log, and with whether
-    the caller learns it.  unknown: the decider died first; the proposal may be in no entry.
-    failed: it changed nothing.
+    the caller gets the answer.  unknown: called if the decider died first; perhaps no entry holds
+    the proposal.  failed: called if the proposal changed nothing.
     """
 
     proposal: Proposal[Any]

@@ -47,7 +47,7 @@ def run(seed: int, operations: int) -> Outcome:
             _run(world, operations)
         except StateBroken as error:
             world.complain(f"an entry cannot be folded: {error}")
-        except KeyError as error:  # a promise looks rows up before the fold misses them
+        except KeyError as error:  # a promise looks up a row before the fold
             world.complain(f"an entry names a row that is not there: {error}")
     return Outcome(
         seed,

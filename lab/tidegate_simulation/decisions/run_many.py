@@ -25,7 +25,7 @@ def run_many(seeds: range, operations: int, jobs: int | None, *, as_json: bool) 
     """Run the seeds; return the exit code: 1 if one of them broke a promise."""
     started = time.monotonic()
     count = min(jobs or os.cpu_count() or 1, len(seeds))
-    # It raises if one of its processes dies.
+    # The pool raises if one of its processes dies.
     with ProcessPoolExecutor(count, get_context("spawn"), calm_collector) as pool:
         outcomes = _told(pool.map(partial(run, operations=operations), seeds), len(seeds))
     seconds = time.monotonic() - started

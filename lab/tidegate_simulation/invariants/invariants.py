@@ -251,7 +251,7 @@ class StateWatch:
     # -- invariants, by their numbers -------------------------------------------------------------
 
     def _commit(self, event: ev.WalCommitted) -> None:
-        """3, 6, 8, and that every committed object is stored."""
+        """Check 3, 6 and 8, and that every committed object is stored."""
         name = WalName(event.incarnation, event.counter)
         if not self._lives(event.incarnation):
             self._broken(8, f"{name} committed, but its incarnation ended")
@@ -280,7 +280,7 @@ class StateWatch:
                 self._broken(4, f"object {number} was collected while runs in it are needed")
 
     def _publish(self, event: ev.SegmentsPublished) -> None:
-        """8, that segments equal their parents, and that each is published once."""
+        """Check 8, that segments equal their parents, and that each is published once."""
         if not self._lives(event.incarnation):
             self._broken(8, f"segments of incarnation {event.incarnation}, which ended")
             return
@@ -313,7 +313,7 @@ class StateWatch:
             self._published.add(name)
 
     def _skip(self, event: ev.RunsSkipped | ev.SkipsEnded) -> None:
-        """8, and that only damaged runs are skipped, and only whole ones come back."""
+        """Check 8, and that only damaged runs are skipped, and only whole ones come back."""
         if not self._lives(event.incarnation):
             self._broken(8, f"runs skipped by incarnation {event.incarnation}, which ended")
         if isinstance(event, ev.SkipsEnded):
@@ -323,7 +323,7 @@ class StateWatch:
             self._tiling.skipped(each)
 
     def _after_segments(self, entry: Entry) -> None:
-        """1, in whole, and 4, as the state counts."""
+        """Check 1 for whole partitions, and 4 by the counts of the state."""
         for event in entry.events:
             if isinstance(event, ev.PartitionsCleaned):
                 self._cleaned(event)

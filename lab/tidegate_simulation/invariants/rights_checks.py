@@ -1,4 +1,4 @@
-"""Checks that a client changes nothing once the log holds that it may not (decision 35)."""
+"""Checks that a client changes nothing once the log has revoked its right (decision 35)."""
 
 from __future__ import annotations
 

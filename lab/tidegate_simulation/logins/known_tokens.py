@@ -52,7 +52,7 @@ class KnownToken:
 
     @property
     def at_any_time(self) -> Ends:
-        """Return the ends that a change may bring whose outcome is unknown."""
+        """Return the ends that a change with an unknown outcome may cause."""
         return Ends(NEVER_MS, self.max_ms)
 
     def note(self, time: float, ends: Ends) -> None:

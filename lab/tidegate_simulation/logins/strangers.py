@@ -32,7 +32,7 @@ class Strangers:
         self._workload = workload
 
     async def run(self) -> None:
-        """Come and hang until no operation is left."""
+        """Connect and hang until no operation is left."""
         while self._workload.take():
             crowd = self._come(self.client.rng.choice(sorted(self.client.world.nodes)))
             await trio.sleep(self.client.rng.uniform(0.0, 2 * AUTHENTICATION_SECONDS))

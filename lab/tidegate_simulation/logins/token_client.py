@@ -168,7 +168,7 @@ class TokenClient:
             self._complain(ENDED, text)
         elif not 0 < answer.lifetime_ms <= plan.session_ms:
             self._complain("another lifetime", text)
-        # As in a login, the gateway's clock may be behind; the session is as long as the token.
+        # As in a login, the gateway's clock may be slow; the session must end with the token.
         elif answer.lifetime_ms > max(1, ends.latest_ms - sent_ms + SLACK_MS):
             self._complain(OUTLIVED, text)
 

@@ -1,4 +1,4 @@
-"""Clients that contend for groups: at a wrong gateway, during deletions of the group, and alone.
+"""Clients that contend for groups: at a wrong gateway, during deletions, and without membership.
 
 A claim on a group moves when its holder dies, leaves or is cut off.  Meanwhile no gateway may
 answer for a group that another gateway serves.
@@ -24,7 +24,7 @@ class _AnyNode(GroupClient):
 
 
 class Contender(Committer):
-    """Commits and reads back at any gateway, and stays where the gateway does not refuse."""
+    """Commits and reads back at any gateway, and stays at one that does not refuse."""
 
     def __init__(self, workload: Workload, name: str, group_id: str) -> None:
         super().__init__(workload, name, group_id)

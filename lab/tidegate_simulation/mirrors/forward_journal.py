@@ -1,8 +1,8 @@
 """Batches that clients wrote to the source through gateways, at their acknowledged offsets.
 
-It follows the batches over a switch: a batch that was at the source before must not be written here
-again.  A batch that was written here goes to the source when its topic returns, once, at the offset
-it has here.
+It follows the batches across a switch: a batch that was at the source before must not be written
+here again.  A batch that was written here goes to the source when its topic returns, once, at the
+offset that it has here.
 
 Values are never used twice, so a value names its batch.  Two facts are checked as they happen:
 
@@ -26,7 +26,7 @@ _MAX_DECOMPRESSED_BYTES: Final = 1 << 20
 
 
 class Line(NamedTuple):
-    """The batches of one connection to one partition.  connection: their number at the client."""
+    """The batches of one connection to one partition.  connection: its number at the client."""
 
     client: str
     connection: int

@@ -117,7 +117,7 @@ class MirrorReader:
         for at, header in walk(memoryview(records)):
             raw = records[at : at + header.size_bytes]
             base = header.base_offset
-            # An empty batch says that there is none.
+            # An empty batch says that no records are left.
             is_own = header.record_count == 0 or base >= self._end(topic_id, index)
             if not is_own and not self._source.ever_held(topic_id, index, base, raw):
                 self._complain(f"{partition.key}: {base} is not what the source held")

@@ -143,7 +143,7 @@ class Source:
         return _without_epoch(raw) in map(_without_epoch, ever)
 
     def not_returned(self, topic_id: bytes, index: int) -> list[int]:
-        """Return where batches begin that were committed here, and are not at the source."""
+        """Return the offsets of batches that were committed here, and are not at the source."""
         topic = self.cluster.topic_named(topic_id)
         return self.journal.not_returned(PartitionKey(topic.name, index)) if topic else []
 

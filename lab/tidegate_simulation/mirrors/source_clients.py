@@ -1,4 +1,4 @@
-"""Clients of the source, and the faults that strike it.  No gateway sees these but by mirroring."""
+"""Clients of the source, and the faults that strike it.  Gateways see them only by mirroring."""
 
 from __future__ import annotations
 

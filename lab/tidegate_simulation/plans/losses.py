@@ -154,7 +154,7 @@ def _live_runs(state: ClusterState) -> Iterator[tuple[Partition, RunRow]]:
 
 
 def _place(row: RunRow, rng: Random) -> int:
-    """Return a byte of a run that a CRC covers."""
+    """Return the position of a byte of a run that a CRC covers."""
     if row.flags & RUN_SEGMENT:
         return rng.randrange(HEADER_BYTES, HEADER_BYTES + row.length)
     return row.position + rng.randrange(_COVERED_FROM, 61)

@@ -31,7 +31,7 @@ class MalformedPlan:
 
 
 def draw_malformed(seed: int) -> MalformedPlan:
-    """Draw it."""
+    """Draw the plan."""
     # The number in this text keeps the draws of the seeds that tests replay.
     rng = Random(f"{seed}/malformed batches 11")
     is_on, no_thread = rng.random() < SHARE, rng.choice(_NO_THREAD_SHARES)

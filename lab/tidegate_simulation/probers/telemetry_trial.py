@@ -198,7 +198,7 @@ class Counts:
     taken_at: float = -inf
 
     def take(self) -> None:
-        """Count one."""
+        """Count one push."""
         now = trio.current_time()
         self.since = 1 if now - self.taken_at > _STAYS_SECONDS else self.since + 1
         self.taken, self.taken_at = self.taken + 1, now
@@ -310,7 +310,7 @@ class TelemetryTrial:
             await self._subscribe(self._rng.choice(("sim.", "*", "sim.count,sim.gauge")))
 
     async def _subscribe(self, metrics: str) -> None:
-        """Change what is asked for; "" removes the subscription."""
+        """Change the metrics of the subscription; "" removes the subscription."""
         operation = _SET if metrics else _DELETE
         settings = {"metrics": metrics, "interval.ms": str(_INTERVAL_MS)}
         configs = [iac.AlterableConfig(name, operation, text) for name, text in settings.items()]

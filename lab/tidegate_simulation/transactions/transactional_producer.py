@@ -223,7 +223,7 @@ class TransactionalProducer(Producer):
         code_of: Callable[[Any], int],
         key: Key | None = None,
     ) -> Step:
-        """Send a request until it has a lasting answer."""
+        """Repeat a request until its answer is final."""
         while True:
             try:
                 answer = await self.client.call(name, messages, version, request)

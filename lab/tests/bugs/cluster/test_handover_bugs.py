@@ -1,4 +1,4 @@
-"""The simulator must find a bug of gateways that hand proposals over after lost races."""
+"""The simulator must find a bug of gateways that hand proposals over after lost appends."""
 
 from __future__ import annotations
 

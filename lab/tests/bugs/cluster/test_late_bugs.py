@@ -1,6 +1,6 @@
 """The simulator must find proposals that act late; see planted_bugs.py and decision 22.
 
-Several places hold a late proposal back, so each plant also removes the others that would hide its
+Several checks stop a late proposal, so each plant also removes the other checks that would hide its
 bug.  Only coordination's test_forwarding_kept.py shows that refusals and failures are kept:
 simulated gateways commit so often that a refusal is acknowledged before a copy of its proposal
 arrives.

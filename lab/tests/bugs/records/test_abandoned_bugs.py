@@ -59,7 +59,7 @@ def forgets_what_no_thread_looked_at(patch: pytest.MonkeyPatch) -> None:
 
 def takes_any_first_sequence(patch: pytest.MonkeyPatch) -> None:
     # Else the rule requires that the first batch of a young producer id has sequence 0.
-    patch.setattr(expiry_plan, "SHARE", 1.0)  # these runs have producers that repeat nothing
+    patch.setattr(expiry_plan, "SHARE", 1.0)  # these runs have Newcomers, which repeat no batch
     patch.setattr(ProducerIdTable, "is_young", lambda self, producer_id: False)
 
 

@@ -1,4 +1,4 @@
-"""The simulator must find gateways that take malformed batches, or refuse sound ones for them."""
+"""The simulator must find gateways that take malformed batches, or refuse sound ones, too."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def learns_aborted_keys(patch: pytest.MonkeyPatch) -> None:
 
 
 def keeps_aborted_records(patch: pytest.MonkeyPatch) -> None:
-    """Compaction takes aborted records for committed ones, and forgets the markers in time."""
+    """Compaction takes aborted records for committed ones, and later removes the markers."""
     patch.setattr(AbortedSet, "holds", lambda self, header: False)
 
 

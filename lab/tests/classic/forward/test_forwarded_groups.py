@@ -67,7 +67,7 @@ async def commit(
 
 
 async def committed(world: World, offset: int) -> None:
-    """Commit, and repeat it as long as it is refused."""
+    """Commit an offset, and repeat the request while it is refused."""
     with trio.fail_after(60):
         while await commit(world, offset) != E.NONE:  # noqa: ASYNC110 - a client does so
             await trio.sleep(0.5)

@@ -91,7 +91,7 @@ def value(number: int) -> bytes:
 
 
 def at_source(world: World, index: int = 0) -> list[bytes | None]:
-    """The values at the source, after the one from before the switch."""
+    """The values from value() that the source holds, in their order."""
     log = world.log(index)
     found = log.read(log.log_start, MAX_BYTES, WATERMARK, whole_first=True)
     batches = memoryview(found.records)

@@ -27,7 +27,7 @@ async def listed(
 
 
 async def names(world: ClassicWorld, **filters: object) -> list[str]:
-    """Return the ids that pass."""
+    """Return the ids that pass the filters."""
     answer = await listed(world, **filters)  # type: ignore[arg-type]
     assert answer.error_code == 0
     return [each.transactional_id for each in answer.transaction_states]

@@ -1,7 +1,7 @@
 """DescribeConfigs, AlterConfigs and IncrementalAlterConfigs of topics and brokers.
 
 A fence is max.message.bytes=0 on a topic.  The answer comes when the controller has decided; each
-broker holds to the change after its own delay.  Configs of brokers are shown, and have no effect.
+broker applies the change after its own delay.  Configs of brokers are shown, and have no effect.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class _Found(NamedTuple):
 
 
 async def answer_fetch(asked: Asked, request: fe.FetchRequest) -> fe.FetchResponse:
-    """Answer at once if there is enough or an error, else when there is, or after max_wait_ms."""
+    """Answer as soon as there are enough bytes or an error, at the latest after max_wait_ms."""
     broker, sessions = asked.broker, asked.broker.sessions
     names = broker.cluster.names if asked.version >= _FIRST_VERSION_WITH_IDS else {}
     context = sessions.begin(request, asked.version, names, broker.now())

@@ -97,7 +97,7 @@ def _delete_offset(asked: Asked, group: ModelGroup, key: PartitionKey) -> ErrorC
 
 
 def _subscribes(machine: ClassicGroup, topic: str) -> bool:
-    """Return whether a member subscribes to a topic, or might: its subscription is unreadable."""
+    """Return whether a member subscribes to a topic, or has an unreadable subscription."""
     members = machine.roster.members.values()
     topics = subscribed_topics(each.metadata(machine.protocol) for each in members)
     return topics is None or topic in topics

@@ -47,7 +47,7 @@ async def answer_offset_commit(
 
 
 def _commit_error(asked: Asked, request: oc.OffsetCommitRequest) -> ErrorCode:
-    """Return the error of a member; of a client that names no generation in an unknown group."""
+    """Return the error of a commit; an unknown group takes only commits without a generation."""
     generation = request.generation_id_or_member_epoch
     group = up_to_date(asked.broker, request.group_id)
     if group is not None:

@@ -96,14 +96,14 @@ def _own_groups(asked: Asked) -> Iterator[ModelGroup]:
 
 
 def _may_list(asked: Asked, group_id: str) -> bool:
-    """Kafka shows all groups to a client that may DESCRIBE the cluster."""
+    """Return whether the client may see a group; it sees all if it may DESCRIBE the cluster."""
     if asked.may(rights.DESCRIBE, rights.CLUSTER):
         return True
     return asked.may(rights.DESCRIBE, rights.GROUP, group_id)
 
 
 def _passes(row: lg.ListedGroup, request: lg.ListGroupsRequest) -> bool:
-    """An empty filter lets every group pass."""
+    """Return whether a group passes the filters; an empty filter lets every group pass."""
     states = {each.strip().lower() for each in request.states_filter}
     types = {each.lower() for each in request.types_filter}
     if types and row.group_type not in types:

@@ -49,7 +49,10 @@ async def answer_list_transactions(
 
 
 def _passes(each: ModelTransaction, request: lt.ListTransactionsRequest, now_ms: int) -> bool:
-    """As in Kafka, the time counts from the start of the last transaction, also if it has ended."""
+    """Return whether an id passes the filters.
+
+    As in Kafka, the duration counts from the start of the last transaction, even if that has ended.
+    """
     if request.producer_id_filters and each.producer_id not in request.producer_id_filters:
         return False
     if request.state_filters and each.state.value not in request.state_filters:

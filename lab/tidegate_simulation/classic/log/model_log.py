@@ -107,8 +107,8 @@ class ModelLog:
     def last_stable_offset(self) -> int:
         """Where readers of committed records stop.
 
-        If the log start passed the first open transaction, it is where the batch begins that holds
-        the log start: a little before it.
+        If the log start has passed the beginning of the first open transaction, this is the base
+        offset of the batch that contains the log start.
         """
         unstable = self.producers.first_unstable_offset()
         if unstable is None or unstable >= self.high_watermark:

@@ -212,7 +212,10 @@ def _last_sequence(header: BatchHeader) -> int:
 
 
 def _check_sequence(state: ProducerState, header: BatchHeader) -> None:
-    """A new epoch begins with 0; else the next sequence, which is 0 after 2^31 - 1."""
+    """Check that a new epoch begins with sequence 0, and that other batches have the next sequence.
+
+    The sequence after 2^31 - 1 is 0.
+    """
     first = header.base_sequence
     if header.producer_epoch != state.epoch:
         is_next = first == 0 or state.epoch == NO_EPOCH

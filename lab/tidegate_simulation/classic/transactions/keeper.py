@@ -1,7 +1,7 @@
 """The task of a transactional id: it aborts after the time-out, and writes the markers of an end.
 
-It lives from the first partition that is added until the transaction is complete, whichever broker
-coordinates; while none does, it waits.
+The task runs from the first added partition until the transaction is complete, whichever broker
+coordinates.  While no broker coordinates, it waits.
 """
 
 from __future__ import annotations

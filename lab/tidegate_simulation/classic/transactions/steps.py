@@ -1,4 +1,4 @@
-"""InitProducerId, and what grows a transaction, by the rules of Kafka's coordinator.  Pure."""
+"""InitProducerId, and steps that add partitions, by the rules of Kafka's coordinator.  Pure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """How a leader makes sure that its partition takes part in the transaction of a batch (KIP-890).
 
-It asks the coordinator unless the producer has an open transaction in the partition already.  The
-newer requests of producers (Produce v12, TxnOffsetCommit v5) let it add the partition; they wait a
-little for an end that is under way.
+The leader asks the coordinator unless the producer has an open transaction in the partition
+already.  With the newer requests of producers (Produce v12, TxnOffsetCommit v5) the leader adds the
+partition itself, and waits a little while an end is under way.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class SettingCallers(Caller):
                     world.complain(f"configs of {name} are set, and it is mirrored")
                 world.configs.set(TOPIC, topic_id.hex(), expected)
                 if not any(each.resource_name == name for each in world.moment.of_kind(ConfigsSet)):
-                    return  # it is as it was
+                    return  # the config is unchanged
                 # The noted change may come from another proposal of the same entry.
                 if seen and seen < world.changes.get(name, 0) < world.truth.position:
                     world.complain(f"{name} has changed after {seen}, and is changed")

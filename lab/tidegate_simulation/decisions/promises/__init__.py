@@ -1,1 +1,1 @@
-"""The promises of answers: models that know Kafka's rules, and neither rules nor folds."""
+"""The promises of answers: models that know Kafka's rules, but not our rules and folds."""

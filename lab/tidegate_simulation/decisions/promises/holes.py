@@ -26,7 +26,7 @@ class HolePromises:
         self._kept: Final[defaultdict[Place, dict[int, RunRow]]] = defaultdict(dict)
 
     def skipped(self, place: Place, runs: Sequence[RunRow], *, keeps: bool) -> None:
-        """Record that runs are skipped.  keeps: so that they can be brought back."""
+        """Record that runs are skipped.  keeps: whether they can be brought back."""
         partition = self._records.partitions.get(place)
         if partition is not None:
             partition.is_holed = True

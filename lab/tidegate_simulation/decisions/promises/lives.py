@@ -23,7 +23,7 @@ def ended_in(event: AnyEvent) -> int:
 
 
 class LifePromises:
-    """An ended incarnation writes nothing; a gateway drains from one command to another."""
+    """An ended incarnation writes nothing; a gateway drains from a drain until a resume."""
 
     def __init__(self, moment: Moment) -> None:
         self._moment: Final = moment

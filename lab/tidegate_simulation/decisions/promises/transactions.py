@@ -121,7 +121,7 @@ class TransactionPromises:
                 self._moment.complain(f"{name} expires at {log_time_ms}, and is {known}")
 
     def restored(self) -> None:
-        """Record that all transactions are aborted, by name, and all clients fenced."""
+        """Record that all transactions are aborted, in the order of names; clients are fenced."""
         for _, known in sorted(self._ids.items()):
             for place in known.partitions if known.is_open else ():
                 self._records.marked(place, known.producer_id, committed=False)

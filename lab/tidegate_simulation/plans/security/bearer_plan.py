@@ -40,7 +40,7 @@ class BearerPlan:
 
 
 def draw_bearers(seed: int, *, may_draw: bool, is_calm: bool) -> BearerPlan:
-    """Draw it; may_draw: clients may log in, and all clocks are right."""
+    """Draw the plan; may_draw: clients may log in, and all clocks are right."""
     # The number in this text keeps the draws of seeds that tests name.
     rng = Random(f"{seed}/identity provider 62")
     if rng.random() >= SHARE or not may_draw:

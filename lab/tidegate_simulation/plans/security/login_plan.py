@@ -78,7 +78,7 @@ def draw_logins(
     has_right_clocks: bool,
     has_acls: bool,
 ) -> LoginPlan:
-    """Draw it.
+    """Draw the plan.
 
     may_draw: all gateways know SCRAM credentials and quotas.  may_focus: no other plan needs many
     clients.  has_acls: another plan has ACLs.

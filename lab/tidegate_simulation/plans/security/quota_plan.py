@@ -53,7 +53,7 @@ class QuotaPlan:
 
 
 def draw_quotas(seed: int, *, may_draw: bool) -> QuotaPlan:
-    """Draw it; may_draw: all gateways know quotas, and clocks are right."""
+    """Draw the plan; may_draw: all gateways know quotas, and clocks are right."""
     # The number in this text keeps the draws of the seeds with which tests find planted bugs.
     rng = Random(f"{seed}/quotas 16434")
     if rng.random() >= _SHARE or not may_draw:

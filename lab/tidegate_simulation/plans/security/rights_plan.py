@@ -37,7 +37,7 @@ class RightsPlan:
 
 
 def draw_rights(seed: int, *, may_draw: bool) -> RightsPlan:
-    """Draw it; may_draw: all gateways know ACLs."""
+    """Draw the plan; may_draw: all gateways know ACLs."""
     rng = Random(f"{seed}/rights")
     is_on = may_draw and rng.random() < _SHARE
     return RightsPlan(is_on, is_on and Random(f"{seed}/guarded admin").random() < _ADMINS_SHARE)

@@ -59,7 +59,7 @@ class SealingPlan:
 
 
 def draw_sealing(seed: int, *, may_draw: bool) -> SealingPlan:
-    """Draw it; may_draw: clients may log in."""
+    """Draw the plan; may_draw: clients may log in."""
     # The number in this text keeps the draws of seeds that tests name.
     rng = Random(f"{seed}/sealing 81")
     if rng.random() >= SHARE or not may_draw:

@@ -48,7 +48,7 @@ class FaultyStore:
 
     late: the nursery of puts that continue after their caller timed out.
     puts_refused_since: when the first put after the last success was refused; None if none was.
-    put_refused_at: when the last one was.
+    put_refused_at: the time of the last refused put.
     """
 
     requests_cost_money = False
@@ -97,7 +97,7 @@ class FaultyStore:
         return await self._read(key, lambda: self._store.get(key))
 
     async def get_range(self, key: str, start: int, length: int) -> Buffer:
-        """See ObjectStore.  Returns no bytes object, as the S3 client does."""
+        """See ObjectStore.  Like the S3 client, returns another kind of buffer than bytes."""
 
         async def read() -> bytes:
             return bytes(await self._store.get_range(key, start, length))
