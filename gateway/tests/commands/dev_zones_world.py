@@ -1,4 +1,4 @@
-"""`tidegate dev --zones` as a process, typed to through a pipe."""
+"""`tidegate dev --zones` as a process that reads commands from a pipe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATIENCE_SECONDS = 120.0
 
 @dataclass
 class DevZones:
-    """said: the line of JSON it began with; the sentences after that are on stderr."""
+    """said: its first line of JSON.  Later sentences are on stderr."""
 
     popen: subprocess.Popen[bytes]
     said: dict[str, Any]
@@ -34,7 +34,7 @@ class DevZones:
         self.popen.stdin.flush()
 
     def hear(self, words: str) -> str:
-        """Wait for a line on stderr with these words; return all until there."""
+        """Wait for a line on stderr with these words; return all lines up to it."""
         heard = ""
         assert self.popen.stderr is not None
         while words not in heard:

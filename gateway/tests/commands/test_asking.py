@@ -1,4 +1,4 @@
-"""Commands that change something ask first, and with --json they cannot."""
+"""Commands that change something ask first.  With --json they cannot ask."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_json_needs_an_answer_beforehand(
     refused = CliRunner().invoke(app, [*words, *data, "--json"])
     assert "--json cannot ask for a confirmation: give --yes" in refused.stderr
     assert (refused.exit_code, refused.stdout) == (2, "")
-    # There is no cluster to change.
+    # With --yes it fails in another way, since there is no cluster to change.
     other = CliRunner().invoke(app, [*words, *data, "--json", "--yes"])
     assert "--json" not in other.stderr
     assert other.exit_code == 2

@@ -1,4 +1,4 @@
-"""`tidegate log backup`, `restore` and `repair`, as a person runs them."""
+"""`tidegate log backup`, `restore` and `repair`, as an operator runs them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_log_is_deleted_under_a_running_gateway_and_restored(tmp_path: Path)
         assert "Traceback" not in errors
     assert not (tmp_path / LOG).exists()
 
-    # Nothing starts on an empty log by mistake, and nothing is deleted.
+    # No gateway starts on an empty log by mistake, and no object is deleted.
     done = tidegate(*DEV, cwd=tmp_path)
     assert done.returncode == 1
     assert f"cluster {cluster_id} owns this prefix, but the metadata log is empty" in done.stderr
@@ -102,7 +102,7 @@ def test_a_restore_does_not_end_gateways_that_run(tmp_path: Path) -> None:
         assert sorted(tmp_path.rglob("objects/**/*")) == before
         assert not (tmp_path / "new.db").exists()
 
-        # For a trial: from a copy of the prefix, which no gateway uses.
+        # A trial restores from a copy of the prefix, which no gateway uses.
         shutil.copytree(tmp_path / STORE[5:], tmp_path / "trial")
         trial = ("--from", "file:trial", "--log", "sqlite:trial.db", "--while-gateways-run")
         done = tidegate("log", "restore", *trial, cwd=tmp_path)
@@ -111,7 +111,7 @@ def test_a_restore_does_not_end_gateways_that_run(tmp_path: Path) -> None:
         assert consumed(process, 20) == [(number, number) for number in range(20)]
         done = tidegate(*restore, "--while-gateways-run", "--json", cwd=tmp_path)
         assert json.loads(done.stdout)["timeline"] == 2
-        # The log that was restored from is not the cluster's any more.
+        # After the restore the old log is no longer the log of the cluster.
         for named in ((), ("--object-store", STORE)):
             done = tidegate("log", "move", f"sqlite:{LOG}", "sqlite:moved.db", *named, cwd=tmp_path)
             assert (done.returncode, done.stdout) == (1, "")
@@ -123,7 +123,7 @@ def test_a_restore_does_not_end_gateways_that_run(tmp_path: Path) -> None:
 
 
 def test_an_older_copy_elsewhere_is_refused_while_there_are_newer_ones(tmp_path: Path) -> None:
-    """Objects that were merged since are gone from the keys that the older log names."""
+    """The older log names objects that may have been merged and deleted since."""
     elsewhere = tmp_path / "elsewhere"
     with serving(*DEV, cwd=tmp_path) as process:
         produced(process, range(10))
@@ -132,7 +132,7 @@ def test_an_older_copy_elsewhere_is_refused_while_there_are_newer_ones(tmp_path:
         done = tidegate(*copy, "file:elsewhere", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         produced(process, range(10, 20))
-        assert process.stop()[0] == 0  # which copies
+        assert process.stop()[0] == 0  # the stop copies the log, too
     (tmp_path / LOG).unlink()
     restore = ("log", "restore", "--from", "file:elsewhere", "--log", f"sqlite:{LOG}")
     done = tidegate(*restore, "--object-store", STORE, cwd=tmp_path)
@@ -140,7 +140,7 @@ def test_an_older_copy_elsewhere_is_refused_while_there_are_newer_ones(tmp_path:
     assert "newer copies" in done.stderr
     assert not (tmp_path / LOG).exists()
 
-    # The copies beside the records are lost, too: then it is the best there is.
+    # If the copies beside the records are lost, too, the older copy is the best one left.
     for each in (tmp_path / STORE[5:]).rglob("backup"):
         shutil.rmtree(each)
     done = tidegate(*restore, "--object-store", STORE, "--json", cwd=tmp_path)
@@ -202,7 +202,7 @@ def test_a_repair_to_another_log_and_one_cut_short_before_its_end(tmp_path: Path
     done = tidegate(*repair, "--to", "sqlite:third.db", cwd=tmp_path)
     assert done.returncode == 1
     assert "timeline 2 owns this prefix, and this is the old log" in done.stderr
-    # Like a repair in place that ended before it moved the files.
+    # This state is that of a repair in place that ended before it moved the files.
     done = tidegate(*repair, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert "an interrupted repair is now complete" in done.stdout
@@ -211,7 +211,7 @@ def test_a_repair_to_another_log_and_one_cut_short_before_its_end(tmp_path: Path
 
 
 def test_a_log_without_a_beginning_is_repaired_after_a_repair_cut_short(tmp_path: Path) -> None:
-    """The copies are in the timeline in use, not in the unused one."""
+    """The repair must read the copies of the timeline in use, not of the newer unused timeline."""
     with serving(*DEV, cwd=tmp_path) as process:
         produced(process, range(10))
         backup(tmp_path)
@@ -233,7 +233,7 @@ def test_the_damaged_log_is_not_overwritten_by_one_that_was_made_since(tmp_path:
     log.write_text("damaged")
     repaired.write_text("repaired")
     aside = put_in_place(repaired, log, 2)
-    log.write_text("empty")  # the repair was cut short in between, and a gateway started
+    log.write_text("empty")  # the repair was interrupted between both steps, and a gateway started
     repaired.write_text("repaired")
     other = put_in_place(repaired, log, 2)
     assert [each.read_text() for each in (aside, other, log)] == ["damaged", "empty", "repaired"]

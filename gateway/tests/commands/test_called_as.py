@@ -1,4 +1,4 @@
-"""Commands that are shown to people can be typed where they are shown."""
+"""An operator can type the commands that texts show, as they are shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tidegate log serve`: verified through HTTP, shut to strangers, ended by a signal."""
+"""`tidegate log serve`: verified over HTTP, refused to strangers, ended by a signal."""
 
 from __future__ import annotations
 

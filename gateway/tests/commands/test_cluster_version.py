@@ -1,4 +1,4 @@
-"""`tidegate gateway version`: what it shows, and when it raises the version."""
+"""`tidegate gateway version`: its output, and when it raises the version."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate_gateway.cli.gateways.cluster_version import VersionOptions, versio
 
 @asynccontextmanager
 async def upgraded(*levels: int) -> AsyncIterator[AdminGateway]:
-    """A cluster of version 1, whose gateways read up to these."""
+    """A cluster of version 1.  levels: the highest version that each gateway reads."""
     async with admin_world(*({} for _ in levels)) as gateways:
         for node_id, (each, level) in enumerate(zip(gateways, levels, strict=True), 1):
             each.coordinator.incarnation = 0

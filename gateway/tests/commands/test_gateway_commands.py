@@ -76,10 +76,11 @@ def test_a_gateway_is_drained_and_taken_back(tmp_path: Path) -> None:
 
 
 def test_the_first_signal_does_not_cut_short_what_an_operator_began(tmp_path: Path) -> None:
-    """A service that is stopped, or a supervisor, sends one to a gateway that is about to end."""
+    """systemd or a supervisor may send a signal to a gateway that is about to end."""
     with gateways(tmp_path, 1, 2) as running:
         host, port = running[2].servers.split(":")
-        with socket.create_connection((host, int(port))):  # drains for drain.grace.ms
+        # With a client the drain lasts drain.grace.ms.
+        with socket.create_connection((host, int(port))):
             done = tidegate("gateway", "drain", "2", "--stop", "--timeout", "0", *LOG, cwd=tmp_path)
             assert (done.stdout, done.returncode) == ("gateway 2 is draining\n", 0)
             for line in running[2].popen.stderr or ():
@@ -95,7 +96,7 @@ def test_a_lone_gateway_goes_on_serving(tmp_path: Path) -> None:
         done = tidegate("gateway", "drain", "1", *LOG, cwd=tmp_path)
         assert done.returncode == 1
         assert "No other gateway takes new work, so gateway 1 serves" in done.stdout
-        # The gateway reads what the command has written to the log.
+        # The gateway reads the command's entry from the log a moment later.
         until = time.monotonic() + PATIENCE_SECONDS
         while running[1].get("/readyz") == (200, "ready\n"):
             assert time.monotonic() < until

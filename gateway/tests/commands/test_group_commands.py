@@ -1,4 +1,4 @@
-"""`tidegate group`: what groups read, how far they are, and where they continue."""
+"""`tidegate group`: topics, lags and offsets of groups."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidegate_runtime.settings_texts import BadSource
 
 
 async def with_offsets(world: KafkaWorld, *offsets: int) -> None:
-    """Make a topic with partitions of ten offsets, of which the group g has committed these."""
+    """Make a topic of ten records a partition, and commit these offsets for group g."""
     await world.wire.create_topic("orders", len(offsets))
     for index in range(len(offsets)):
         await world.write("orders", b"x\n" * 10, partition=index)
@@ -181,7 +181,7 @@ async def test_seek_refuses(autojump_clock: MockClock) -> None:
             await seek(
                 world.cluster, SeekOptions("new", ("orders",), "+1", yes=True), as_json=False
             )
-        # If the person does not answer, nothing changes.
+        # Without an answer to its question the command changes nothing.
         assert await seek(world.cluster, SeekOptions("g", ("orders",), "0"), as_json=False) == 1
         with pytest.raises(BadSource, match="give --yes, too"):
             await seek(world.cluster, SeekOptions("g", ("orders",), "0"), as_json=True)

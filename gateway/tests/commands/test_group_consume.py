@@ -1,4 +1,4 @@
-"""`tidegate topic consume --group`: each record once, or again after a crash, but never none."""
+"""`tidegate topic consume --group`: each record once, or again after a crash; none is missed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tidegate_runtime.settings_texts import BadSource
 
 
 class Member:
-    """A running command; printed: its records as `partition:offset`."""
+    """A running command.  printed: its records as `partition:offset`."""
 
     def __init__(self, world: KafkaWorld, **options: Any) -> None:
         self.world = world
@@ -101,7 +101,7 @@ def before_each_call(
 ) -> list[str]:
     """Await act() before each request of a member; it may wait, raise, or change the request.
 
-    Return the names of the requests, to which each is added when it is made.
+    Return a list, to which the name of each request is added.
     """
     calls: list[str] = []
     ask = GroupMember._ask
@@ -121,7 +121,7 @@ async def test_a_group_goes_on_where_it_ended(autojump_clock: MockClock) -> None
         assert len(first) == 13
         assert sum(filter(None, (await lags(world)).values())) == 27
         assert not (await group(world)).members
-        # A batch that was cut is read from the next record on.
+        # The group continues in the middle of a batch.
         second = await consumed(world)
         assert Counter([*first, *second]) == Counter(ALL)
         assert set((await lags(world)).values()) == {0}
@@ -132,7 +132,7 @@ async def test_from_is_for_partitions_without_an_offset(autojump_clock: MockCloc
     async with filled() as world:
         assert await consumed(world, start="latest") == []
         await world.write("orders", b"new\n", partition=1)
-        # The first call has committed where it began.
+        # The first call has committed its start offsets.
         assert await consumed(world, start="latest") == ["1:10"]
 
 
@@ -159,12 +159,12 @@ async def test_a_second_member_takes_over_what_the_first_has_not_printed(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(one.run)
             await until(lambda: len(one.printed) == 40)
-            # Printed, and not committed yet, when the second member comes.
+            # These records are printed, but not committed yet, when the second member joins.
             await world.write("orders", b"v\n" * 5, partition=3)
             nursery.start_soon(two.run)
             await until_members(world, 2)
             await trio.sleep(10)
-            assert two.printed == []  # nothing twice
+            assert two.printed == []  # no record twice
             for partition in range(4):
                 await world.write("orders", b"w\n", partition=partition)
             await until(lambda: len(one.printed) + len(two.printed) == 49)
@@ -174,7 +174,7 @@ async def test_a_second_member_takes_over_what_the_first_has_not_printed(
             assert len(two.printed) == 2
             two.scope.cancel()
             await trio.sleep(10)
-            # The first reads all again.
+            # The first member reads all partitions again.
             for partition in range(4):
                 await world.write("orders", b"x\n", partition=partition)
             await until(lambda: len(one.printed) + len(two.printed) == 53)
@@ -235,7 +235,7 @@ async def test_a_member_that_is_forgotten_joins_again(autojump_clock: MockClock)
         async with following(world) as one:
             await trio.sleep(2 * COMMIT_SECONDS)
             [member] = (await group(world)).members
-            # As when the coordinator heard nothing for the session's time.
+            # Remove the member, as the coordinator does after a session timeout.
             other = GroupMember(world.cluster, "g", "orders")
             other._member_id = member.member_id
             await other.leave()
@@ -249,7 +249,7 @@ async def test_a_member_that_is_forgotten_joins_again(autojump_clock: MockClock)
 async def test_partitions_that_were_lost_are_not_read_on(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The commit is the first to hear that the group changed."""
+    """Without heartbeats the commit is the first request that shows the change of the group."""
     monkeypatch.setattr("tidegate_coordination.client.groups.group_member.HEARTBEAT_SECONDS", 1e9)
     monkeypatch.setattr("tidegate_coordination.client.groups.group_reading.COMMIT_SECONDS", 0.0)
 
@@ -303,7 +303,7 @@ async def test_a_member_whose_output_is_blocked_stays_and_ends_at_a_signal(
         nursery.start_soon(member.run)
         await until_members(world, 1)
         [before] = (await group(world)).members
-        await trio.sleep(600)  # many sessions
+        await trio.sleep(600)  # much longer than a session timeout
         assert [each.member_id for each in (await group(world)).members] == [before.member_id]
         os.kill(os.getpid(), signal.SIGINT)
         await until_members(world, 0)

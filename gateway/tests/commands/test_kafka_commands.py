@@ -1,4 +1,4 @@
-"""The commands that are Kafka clients, as a person at a shell runs them."""
+"""The commands that are Kafka clients, as a user of a shell runs them."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_ctrl_c_ends_it_while_its_output_is_blocked(
         assert popen.stderr is not None
         with deadline(popen):
             assert popen.stdout.readline().endswith(b"a line that is not short\n")
-        # The rest is more than a pipe holds, and is not read.
+        # The other records do not fit into the pipe, and the test does not read them.
         popen.send_signal(signal.SIGINT)
         assert (popen.wait(PATIENCE_SECONDS), popen.stderr.read()) == (130, b"")
 
@@ -169,7 +169,7 @@ def test_ctrl_c_ends_it_quietly(gateway: Process, tmp_path: Path, words: tuple[s
 
 
 def wait_for(gateway: Process, value: bytes, cwd: Path) -> None:
-    """Wait until a value is there."""
+    """Wait until a topic has this value."""
     words = ("topic", "consume", "quiet", "--values", "--follow")
     with started(gateway, *words, cwd=cwd, stdout=subprocess.PIPE) as popen:
         assert popen.stdout is not None

@@ -1,4 +1,4 @@
-"""Once the log has moved, `tidegate log move` says so, whatever happens then."""
+"""Once the log has moved, `tidegate log move` reports success, whatever fails afterwards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate_gateway.cli.log.backup_running import Progress
 
 
 class SilentLog:
-    """It takes nothing more from the command once the old log has ended."""
+    """A new log that takes no entry of the command once the old log is sealed."""
 
     def __init__(self, log: MetadataLog, old: MetadataLog) -> None:
         self._log = log

@@ -54,7 +54,7 @@ async def test_a_coordinator_that_goes_away_after_a_long_wait_is_looked_for_agai
 
     async def fail_late(name: str, request: Any) -> None:
         if name == "JoinGroup" and waits:
-            # Others had yet to join.
+            # The coordinator waited for other members before it failed.
             await trio.sleep(waits.pop())
             raise Disconnected("it closed")
 
@@ -66,13 +66,13 @@ async def test_a_coordinator_that_goes_away_after_a_long_wait_is_looked_for_agai
 async def test_a_second_failure_has_its_own_patience(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failing = (1, 4)  # the second and third tell the member its id, and let it join
+    failing = (1, 4)  # the second JoinGroup gives the member its id, and the third lets it join
 
     async def fail_twice(name: str, request: Any) -> None:
         await trio.lowlevel.checkpoint()
         if name == "SyncGroup" and calls.count(name) == 1:
             await trio.sleep(2 * PATIENCE_SECONDS)
-            request.generation_id = 99  # the group changed in between
+            request.generation_id = 99  # as if the group changed meanwhile
         elif name == "JoinGroup" and calls.count(name) in failing:
             raise Disconnected("it closed")
 
@@ -105,7 +105,7 @@ async def test_a_coordinator_that_moved_is_looked_for_again(
 async def test_no_heartbeat_waits_behind_a_join(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would be out of time there, and end the connection that both wait on."""
+    """The heartbeat would time out there, and close the connection on which JoinGroup waits."""
 
     async def join_again_slowly(name: str, request: Any) -> None:
         if calls.count("SyncGroup") == 1 and name == "SyncGroup":
@@ -138,7 +138,7 @@ async def test_a_coordinator_that_stays_away_is_not_waited_for(
 async def test_a_member_waits_for_one_that_is_slow_to_join(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a consumer of Java that works on its records for minutes, within max.poll.interval.ms."""
+    """The slow member is like a Java consumer that works within max.poll.interval.ms."""
     async with filled() as world:
         slow = GroupMember(world.client(), "g", "orders")
         member = Member(world)

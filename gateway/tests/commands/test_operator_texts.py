@@ -1,4 +1,4 @@
-"""Texts for operators: at the start of `serve`, and about gateways that disagree."""
+"""Texts for operators: at the start of `serve`, and about gateways whose settings differ."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ COUNTS = st.dictionaries(st.sampled_from("tuv"), st.integers(0, 12))
 
 
 class Known:
-    """The metadata that aiokafka's assignor asks."""
+    """The metadata for aiokafka's assignor."""
 
     def __init__(self, counts: dict[str, int]) -> None:
         self.counts = counts

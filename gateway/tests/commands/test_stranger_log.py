@@ -1,4 +1,4 @@
-"""A log that a stranger's package brings: found by its entry point, opened, verified, served."""
+"""A log of another package: it is found by its entry point, opened, verified and served."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate_coordination.log_contract.contract import verify_log
 
 SOURCE = Path(__file__).parents[3] / "coordination" / "tests" / "worlds" / "stranger_log.py"
 
-# The same log, in a file: one line for each entry that it took, the newest last.
+# A variant of the log that keeps its entries in a file, one on each line.
 KEPT = """
 
 from pathlib import Path
@@ -43,7 +43,7 @@ async def open_kept(url):
 
 
 def install(folder: Path, package: str, *entry_points: str) -> None:
-    """The files that pip installs: a module, and a folder that names its entry points."""
+    """Write the files that pip installs: a module, and a folder that names its entry points."""
     folder.mkdir(exist_ok=True)
     shutil.copy(SOURCE, folder / f"{package}.py")
     told = folder / f"{package}-1.0.dist-info"
@@ -82,7 +82,7 @@ def test_a_gateway_runs_on_it(tmp_path: Path) -> None:
 
 
 def overwrite(module: Path) -> None:
-    """Take compare-and-set out of a log."""
+    """Remove the compare-and-set from a log's code."""
     check = "        if position in self.pages:\n            return AppendResult.CONFLICT\n"
     assert check in module.read_text()
     module.write_text(module.read_text().replace(check, ""))
@@ -116,7 +116,8 @@ def test_nothing_is_written_into_a_log_that_overwrites_others_entries(tmp_path: 
     assert done.returncode == 1
     assert "accepted a second entry at position" in done.stderr
     lines = (tmp_path / "kept").read_text().removeprefix(before).splitlines()
-    # The expected request: the newest entry again, unchanged.
+    # The start appends the newest entry again, unchanged, to test the log.  It appends nothing
+    # else.
     assert lines == before.splitlines()[-1:]
 
 
@@ -156,7 +157,7 @@ def offer_hooks(folder: Path, package: str, *entry_points: str) -> None:
 
 
 def test_the_hooks_of_a_plug_in_learn_the_leader(tmp_path: Path) -> None:
-    """One that fails costs the others nothing."""
+    """A hook that fails does not keep the other hooks from their calls."""
     site = tmp_path / "site"
     offer_hooks(site, "stranger_seven", "a = stranger_seven:wait", "b = stranger_seven:write")
     gateway = (*SHARED, *PEER, "--set", "metadata.log=sqlite:metadata.db")

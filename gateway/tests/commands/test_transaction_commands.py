@@ -24,7 +24,7 @@ DEV = ("dev", "--port", "0", "--admin-port", "0")
 
 @pytest.fixture
 def world() -> TransactionWorld:
-    """Two open transactions, of which the later one has three partitions; and one that ended."""
+    """A world of two transactional ids: `b`, whose transaction was aborted, and `a` without one."""
     world = TransactionWorld()
     ended = world.init("b")
     world.end(ended, "b", committed=False)
@@ -147,7 +147,7 @@ def open_transaction(process: Process) -> Producer:
 
 
 def read_committed(process: Process) -> int:
-    """Return where a reader of committed records stands once it is at the end."""
+    """Return the offset at which a read_committed consumer reaches its end."""
     consumer = Consumer(
         {
             "bootstrap.servers": process.servers,

@@ -1,4 +1,4 @@
-""".ci/venv.sh, which makes the environment of a clone: one shell at a time; and its codec."""
+""".ci/venv.sh makes a clone's environment, one shell at a time, and generates its codec."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def clone(folder: Path) -> Path:
 
 
 def begin(folder: Path, shells: int, fails: str = "") -> subprocess.Popen[str]:
-    """Start a shell that makes the environment; it waits until so many have begun."""
+    """Start a shell that makes the environment.  It waits until so many shells have begun."""
     return subprocess.Popen(
         ["sh", "-euc", f'root="{folder / "clone"}"; . "{SCRIPT}"; make_venv ""; echo made'],
         env={
@@ -129,7 +129,7 @@ INTERPRETER = SCRIPT.parents[1] / "gateway" / "tidegate_gateway" / "tools" / "in
 
 
 def chosen(tmp_path: Path, ranks: dict[str, str], **environ: str) -> str:
-    """Return the Python that is chosen where each of some files prints its rank; "": it fails."""
+    """Return the chosen Python.  ranks: by file, the rank that it prints; "": it fails."""
     root = tmp_path / "clone"
     for name, rank in ranks.items():
         file = tmp_path / name
@@ -155,9 +155,10 @@ def chosen(tmp_path: Path, ranks: dict[str, str], **environ: str) -> str:
         ({"a/python3": "2", "b/python3": "3"}, "b/python3"),
         ({"a/python3": "2", "b/python3": "2", "b/python3.12": "3"}, "b/python3.12"),
         ({"a/python3": "3", "b/python3": "3"}, "a/python3"),
-        ({"a/python3": "1", "b/python3": "2"}, "b/python3"),  # optimised, but without headers
+        # Rank 1: optimised, but without headers.
+        ({"a/python3": "1", "b/python3": "2"}, "b/python3"),
         ({"a/python3": "", "b/python3": "0"}, "b/python3"),
-        ({"a/python3": "", "b/python3.11": ""}, "python3"),  # which then says what it lacks
+        ({"a/python3": "", "b/python3.11": ""}, "python3"),  # it then says what it lacks
     ],
 )
 def test_the_most_suitable_python_is_chosen(
@@ -179,7 +180,7 @@ def test_this_python_has_a_rank(capfd: pytest.CaptureFixture[str]) -> None:
     ("options", "flag", "is_optimised"),
     [
         ("'--enable-optimizations' '--with-lto'", "-fprofile-use", True),
-        ("'--prefix=/usr'", "", True),  # Debian's packages
+        ("'--prefix=/usr'", "", True),  # as in Debian's packages
         ("'--prefix=/root'", "-fprofile-use", False),
         (None, None, False),
     ],

@@ -1,8 +1,8 @@
 """How many functions and listeners one request calls on an idle gateway.
 
-The gateway has the parts that `tidegate serve` makes.  Each feature stands beside the path of a
-record, and a feature that is off must cost it nothing.
-The recorded counts may only fall: record the new ones after a change that lowers them.
+The gateway has the parts that `tidegate serve` makes.  A feature that is off must add no call to
+the path of a record.  The recorded counts may only fall.  After a change that lowers them, record
+the new counts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from tidegate_runtime.http.client import Connect
 from tidegate_runtime.secret import Secret
 
 WARM_UPS = 3
-# A second task may be ready by chance, or a clock may tick: the lowest count is that of the path.
+# By chance another task may be ready, or a clock may tick.  So the lowest count is that of the
+# path.
 ROUNDS = 30
 
 

@@ -1,4 +1,4 @@
-"""`tidegate cost`, `tidegate plan` and /v1/cost say what the sums say, in 80 columns."""
+"""`tidegate cost`, `tidegate plan` and /v1/cost show the sums, in 80 columns."""
 
 from __future__ import annotations
 
@@ -67,7 +67,10 @@ def of_pipeline(end_ms: int) -> CostSums:
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """A store with sums of two gateways, one of an older timeline; of a pipeline; and old ones."""
+    """Return the URL of a store with sums of two gateways and of a pipeline.
+
+    Some sums are of an older timeline, and some are old.
+    """
     (tmp_path / "objects").mkdir()
     url = f"file:{tmp_path}/objects"
     now_ms = round(time.time() * 1000)
@@ -201,7 +204,7 @@ async def test_the_page_has_the_gateways_own_sums(autojump_clock: MockClock) -> 
             await trio.sleep(seconds)
         answer = await pages_of(world.gateway).answer("GET", "/v1/cost")
     report = json.loads(answer.body)
-    assert report["requests"]["put wal"] == 2  # of the last interval, and of this one
+    assert report["requests"]["put wal"] == 2  # one of the last interval, and one of this interval
     assert [(each["name"], each["puts"]) for each in report["clients"]] == [("w", 2.0)]
     [topic] = report["topics"]
     assert topic["kept_bytes"] == report["kept_bytes"] > 0

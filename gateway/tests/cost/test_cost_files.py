@@ -29,7 +29,7 @@ SETTINGS = {"cost.interval.ms": "600000"}
 
 
 class WatchedStore(MemoryObjectStore):
-    """Counts what reaches it.  is_away: it refuses PUTs of sums."""
+    """Counts the requests and bytes that reach it.  is_away: it refuses PUTs of sums."""
 
     def __init__(self) -> None:
         super().__init__(lambda: NOW_MS / 1000 + trio.current_time())
@@ -67,7 +67,7 @@ class WatchedStore(MemoryObjectStore):
 
 
 async def sums_in(store: WatchedStore) -> CostSums:
-    """Read them, without leaving a trace in what the store saw."""
+    """Read the sums, without counting these reads."""
     seen = Counter(store.seen)
     found = await read_sums(store, 0)
     store.seen = seen
@@ -130,7 +130,7 @@ async def test_sums_of_all_lives_are_the_requests_of_the_store(autojump_clock: M
 
 
 async def test_kept_bytes_count_once_when_all_gateways_restart(autojump_clock: MockClock) -> None:
-    """Each that stops may be the one that keeps house, since the one before has left."""
+    """After each stop another gateway may become the housekeeper, and stop next."""
     store, log, start = WatchedStore(), MemoryLog(), trio.current_time()
     hourly = {"cost.interval.ms": "3600000"}
     async with (

@@ -121,7 +121,7 @@ def of_writes(puts: int, size_bytes: int, batches: int) -> CostSums:
 
 
 def test_a_gateway_that_fills_no_object_is_advised_to_linger() -> None:
-    # 8 objects a second of 1 MiB: 8 MiB/s fill an efficient one in less than a second.
+    # 8 objects a second of 1 MiB are 8 MiB/s, which fill an efficient object in less than a second.
     said = advice(of_writes(8 * 3600, 1 << 20, 1))
     assert said[0] == (
         "wal.linger.ms=1000 instead of 250 would fill WAL objects: 1.1 a second instead of 8.0,"
@@ -158,9 +158,9 @@ def test_clients_that_cross_zones_are_named_with_their_money() -> None:
     "sums",
     [
         an_hour(),
-        of_writes(36, 10_000, 36),  # one object in 100 s
+        of_writes(36, 10_000, 36),  # few objects: one in 100 s
         of_writes(8 * 3600, 7 << 20, 8 * 3600),  # large objects, of large batches
-        an_hour(clients={"x": Use(crossed_bytes=10**8)}),  # a dollar a month
+        an_hour(clients={"x": Use(crossed_bytes=10**8)}),  # crossing costs only a dollar a month
         CostSums(end_ms=60_000, requests={"put wal": 480}, stored_bytes={"wal": 480}),
     ],
 )
@@ -208,7 +208,8 @@ def test_a_plan_adds_up() -> None:
     load = Load(write_mb=100, read_mb=300, partitions=16, retention_days=7)
     made = plan(load, PRICES)
     assert made.busy_cores == pytest.approx(0.231 + 0.621)
-    assert made.gateways == 3  # two of them carry 0.85 cores at 0.6 each
+    # If one of three zones is lost, two gateways carry 0.85 cores, at 0.6 each.
+    assert made.gateways == 3
     assert made.stored_gb == pytest.approx(60_480)
     assert made.money["storage"] == pytest.approx(60_480 * 0.023)
     assert made.puts == pytest.approx(BUDGET * 3 + 100e6 / (1 << 30) * 54)

@@ -1,4 +1,4 @@
-"""Shares of requests are exact in their sum, bounded in their number, and survive an object."""
+"""The shares of requests add up exactly, are bounded in number, and outlive their object."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_read_is_paid_by_its_reader_or_else_by_what_its_key_names() -> None:
         with read_of({b"a" * 16: 5}):
             book.asked(Request.GET, WAL)
 
-    copy_context().run(read)  # other tests have no reader
+    copy_context().run(read)  # in a copied context, so that other tests have no reader
 
     sums = book.take()
 

@@ -1,4 +1,4 @@
-"""The Helm chart makes what Kubernetes takes, and refuses wrong values with a sentence."""
+"""The Helm chart: Kubernetes takes its manifests, and it refuses wrong values with a sentence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.worlds.chart_world import (
 )
 
 VERSIONS = [f"1.{minor}" for minor in range(31, 38)]
-# A resource of the Prometheus operator; Kubernetes has no schema for it.
+# A resource of the Prometheus operator, for which Kubernetes has no schema.
 FOREIGN = {"ServiceMonitor"}
 GOOD = {
     "zones": [{"id": 1, "name": "a", "replicas": 2}],
@@ -48,7 +48,7 @@ def test_there_are_eight_shapes() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_kubernetes_takes_all_of_it(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     validating = pytest.importorskip("kubernetes_validate")
-    # It reads megabytes of JSON for each object.
+    # The library reads megabytes of JSON for each object, so cache them.
     once = cache(validating.utils.schema_contents)
     monkeypatch.setattr(validating.utils, "schema_contents", once)
     for shape in SHAPES:
@@ -192,7 +192,8 @@ def test_gateways_are_checked_by_life_and_given_clients_by_readiness(shape: str)
             "readinessProbe": "/readyz",
         }
         startup = container["startupProbe"]
-        assert startup["periodSeconds"] * startup["failureThreshold"] > 120  # waits for its log
+        # A pod may wait so long for its log.
+        assert startup["periodSeconds"] * startup["failureThreshold"] > 120
         mounts = {each["mountPath"] for each in container["volumeMounts"]}
         assert "/var/lib/tidegate" in mounts
         assert ("/var/cache/tidegate" in mounts) == ("disk.cache.dir" in pod.properties)

@@ -32,7 +32,7 @@ PLAIN_USERS = (
 
 @dataclass(frozen=True)
 class Mounted:
-    """A pod's files and environment, with all folders of a container below one of ours."""
+    """A pod's files and environment.  The folders of its containers are below a test folder."""
 
     folder: Path
     environ: dict[str, str]
@@ -54,7 +54,7 @@ class Mounted:
 def mounted(pod: Pod, folder: Path, **secrets: str) -> Mounted:
     """Mount a pod's ConfigMap and Secrets.
 
-    secrets: by key, with _ for each dot; other keys get a text.
+    secrets: contents by key, with _ for each dot.  Other keys get some text.
     """
     given = {"peer.token": PEER_TOKEN, "plain.jaas": PLAIN_USERS}
     given |= {name.replace("_", "."): text for name, text in secrets.items()}
@@ -62,7 +62,7 @@ def mounted(pod: Pod, folder: Path, **secrets: str) -> Mounted:
         for place, key in SECRET.findall(text):
             path = folder / place.lstrip("/") / key
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Secrets are often made from files, which end with a line.
+            # Secrets are often made from files, whose content ends with a line feed.
             path.write_text(given.get(key, f"{key}-which-is-a-long-random-text") + "\n")
 
     def here(text: str) -> str:
@@ -79,7 +79,7 @@ def mounted(pod: Pod, folder: Path, **secrets: str) -> Mounted:
 
 
 def on_loopback(pod: Mounted, **replaced: str) -> None:
-    """Any free ports of this machine instead of the pod's; settings replaced by others."""
+    """Set free ports of the loopback in the pod's settings.  replaced: other settings to set."""
     text = re.sub(r"0\.0\.0\.0:\d+", "127.0.0.1:0", pod.properties.read_text())
     for name, value in replaced.items():
         text = re.sub(

@@ -1,6 +1,6 @@
-"""The CloudFormation template: linted, made on moto, and with no right that the code does not need.
+"""The CloudFormation template: linted, made on moto, without rights that the code does not need.
 
-moto is no AWS: it makes the resources, and neither checks rights nor starts machines.
+moto makes the resources, but unlike AWS it neither checks rights nor starts machines.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ DYNAMODB = ROOT / "coordination" / "tidegate_coordination" / "logs" / "dynamodb"
 REGION = "eu-central-1"
 NOT_MADE_BY_MOTO = {"AWS::S3::BucketPolicy", "AWS::EC2::SecurityGroupEgress"}
 
-# The right that each call of obstore needs.  A put has one part, so it lists and aborts none.
+# The right that each call of obstore needs.  A PUT has one part, so it needs no right to list or
+# abort parts.
 RIGHTS_OF_STORE = {
     "get": "s3:GetObject",
     "get_range": "s3:GetObject",
@@ -44,8 +45,8 @@ RIGHTS_OF_STORE = {
     "delete": "s3:DeleteObject",
     "list": "s3:ListBucket",
 }
-# The right that each operation of DynamoDB needs.  A transaction needs those of its parts; a table
-# that is there is neither made nor looked at.
+# The right that each operation of DynamoDB needs.  A transaction needs the rights of its parts.  If
+# the table exists, the code neither creates nor describes it.
 RIGHTS_OF_LOG = {
     "batch_write_item": {"dynamodb:BatchWriteItem"},
     "create_table": set[str](),
@@ -70,7 +71,7 @@ def resources(kind: str) -> dict[str, dict[str, Any]]:
 
 
 def statements() -> dict[str, dict[str, Any]]:
-    """All that gateways may do, by name; also what depends on a condition."""
+    """Return the statements of the gateways' policy by name, those with a condition included."""
     (policy,) = resources("IAM::Policy").values()
     found = policy["Properties"]["PolicyDocument"]["Statement"]
     given = [each["Fn::If"][1] if "Fn::If" in each else each for each in found]
@@ -127,7 +128,7 @@ def test_the_rights_on_the_bucket_are_those_that_the_store_uses() -> None:
 
 
 def test_only_one_module_asks_the_object_store() -> None:
-    """Another one would need its rights in the test above."""
+    """The test above reads only this module, so another module's rights would be missing there."""
     found = ROOT.glob("*/tidegate_*/**/*.py")
     importers = [
         each for each in found if re.search(r"^import obstore$", each.read_text(), re.MULTILINE)
@@ -179,7 +180,8 @@ def test_only_named_networks_connect() -> None:
     for each in resources("EC2::SecurityGroupIngress").values():
         assert "SourceSecurityGroupId" in each["Properties"]
     for each in resources("EC2::VPCEndpoint").values():
-        assert each["Properties"]["VpcEndpointType"] == "Gateway"  # it costs nothing
+        # A gateway endpoint costs nothing.
+        assert each["Properties"]["VpcEndpointType"] == "Gateway"
 
 
 def test_zones_are_updated_one_after_the_other() -> None:
@@ -187,7 +189,7 @@ def test_zones_are_updated_one_after_the_other() -> None:
     assert groups["GatewayB"]["DependsOn"] == "GatewayA"
     assert groups["GatewayC"]["DependsOn"] == "GatewayB"
     for each in groups.values():
-        assert each["Properties"]["MaxSize"] == "1"  # two would have one node.id
+        assert each["Properties"]["MaxSize"] == "1"  # two instances would have the same node.id
         rolling = each["UpdatePolicy"]["AutoScalingRollingUpdate"]
         assert rolling["MinInstancesInService"] == 0
 
@@ -210,13 +212,13 @@ def test_parameters_refuse_what_is_no_network_and_no_name() -> None:
 
 
 def first_start() -> str:
-    """The script, with 1 for each value of the stack."""
+    """Return the script of the first start, with 1 for each value of the stack."""
     data = resources("EC2::LaunchTemplate")["GatewayTemplate"]["Properties"]["LaunchTemplateData"]
     return re.sub(r"\$\{[\w:.]+\}", "1", data["UserData"]["Fn::Base64"]["Fn::Sub"][0])
 
 
 def writing(script: str, folder: Path) -> str:
-    """The part that writes files, with a folder of ours and without the wait for the secrets."""
+    """Return its part that writes files, for another folder, without the wait for the secrets."""
     part = script[script.index("address=") : script.index("chgrp -R")]
     part = re.sub(r"until .*?done\n", "", part, flags=re.DOTALL)
     return part.replace("-o root -g tidegate ", "").replace("/etc/tidegate", str(folder / "etc"))
@@ -227,7 +229,7 @@ def ran(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_machine_answers_also_after_a_long_wait_for_the_secrets(tmp_path: Path) -> None:
-    """A token is good for some minutes, and the operator may take longer."""
+    """A token of the machine is valid for some minutes, and the operator may take longer."""
     script = first_start()
     known = """
     curl() {
@@ -257,7 +259,7 @@ def test_a_gateway_gets_no_settings_without_an_answer_of_its_machine(tmp_path: P
 
 @pytest.fixture(params=["dynamodb", "s3"])
 def stack(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The stack's outputs, after moto has made it."""
+    """Yield the stack's outputs, after moto has made the stack."""
     for name, text in (
         ("AWS_ACCESS_KEY_ID", "key"),
         ("AWS_SECRET_ACCESS_KEY", "secret"),
@@ -295,7 +297,7 @@ def made(log: str) -> dict[str, str]:
         "Log": log,
     }
     body = template()
-    # moto takes each load balancer for one of HTTP.
+    # moto treats each load balancer as one of HTTP.
     del body["Resources"]["BootstrapListener"]
     body["Resources"]["GatewayA"]["DependsOn"].remove("BootstrapListener")
     if log == "s3":  # moto keeps AWS::NoValue in lists
@@ -342,7 +344,7 @@ def launch_data() -> dict[str, Any]:
 
 
 def settings_start_a_gateway(script: str, stack: dict[str, str], folder: Path) -> None:
-    """Run the part of the first start that writes files, with a machine's answers and folders."""
+    """Run the part of the first start that writes files, and check the settings from them."""
     (folder / "etc/boot").mkdir(parents=True)
     (folder / "etc/boot/secrets").write_text("TIDEGATE_PEER_TOKEN=a-long-random-text\n")
     (folder / "etc/boot/server.properties").write_text("num.partitions=6\n")
@@ -373,6 +375,6 @@ def settings_start_a_gateway(script: str, stack: dict[str, str], folder: Path) -
 
 
 def variables(path: Path) -> dict[str, str]:
-    """An EnvironmentFile as systemd reads it."""
+    """Return the variables of an EnvironmentFile, as systemd reads it."""
     pairs = (line.partition("=") for line in path.read_text().splitlines())
     return {name: text for name, _, text in pairs}

@@ -1,7 +1,7 @@
-"""The wheel is whole: without the checkout and without extras, all that it installs works.
+"""The wheel is complete: everything that it installs works without the checkout and extras.
 
-The other packages come from this environment: only those that `pip install tidegate` brings, and
-nothing is downloaded.
+The packages that `pip install tidegate` brings come from this environment, so nothing is
+downloaded.  Other packages are not visible.
 """
 
 from __future__ import annotations
@@ -29,10 +29,7 @@ PACKAGES = re.compile(r'^    "(\w+/\w+)",$', re.MULTILINE)
 
 
 class Installed:
-    """A virtual environment with the wheel.
-
-    wheel: the file.  python: the environment's.
-    """
+    """A virtual environment with the wheel.  wheel: the file.  python: that of the environment."""
 
     def __init__(self, folder: Path) -> None:
         self.wheel = build("build_wheel", folder, ROOT)
@@ -70,7 +67,7 @@ def build(kind: str, folder: Path, tree: Path) -> Path:
 
 
 def needed(requirements: list[str]) -> set[str]:
-    """The distributions that pip would install for these, without extras."""
+    """Return the distributions that pip would install for these requirements, without extras."""
     found: set[str] = set()
     waiting = list(requirements)
     while waiting:
@@ -79,7 +76,8 @@ def needed(requirements: list[str]) -> set[str]:
         if "extra ==" in requirement or name in found:
             continue
         if not is_here(name):
-            assert ";" in requirement, f"{name} is needed, and not here"  # of another Python
+            # Else it is for another version of Python.
+            assert ";" in requirement, f"{name} is needed, and not here"
             continue
         found.add(name)
         waiting += distribution(name).requires or []
@@ -95,7 +93,7 @@ def is_here(name: str) -> bool:
 
 
 def link(name: str, site_packages: Path) -> None:
-    """Give the environment what a distribution has in ours."""
+    """Link the files of a distribution of this environment into the other environment."""
     whole = distribution(name)
     for top in {each.parts[0] for each in whole.files or []} - {"..", "__pycache__"}:
         target = site_packages / top
@@ -176,7 +174,8 @@ def test_a_gateway_serves_clients(installed: Installed, tmp_path: Path) -> None:
             popen.kill()
     data = ("--data", "tidegate-data")
     shown = run(installed.tidegate, "pipeline", "once", *data, "--rest-ms", "0", cwd=tmp_path)
-    assert str(installed.python.parent) in shown.stdout + shown.stderr  # how to have Spark
+    # The command that installs Spark.
+    assert str(installed.python.parent) in shown.stdout + shown.stderr
 
 
 def test_each_command_and_kind_of_log_can_be_loaded(installed: Installed, tmp_path: Path) -> None:
@@ -212,7 +211,7 @@ def test_a_suite_of_pytest_has_a_gateway(installed: Installed, tmp_path: Path) -
 
 
 def test_it_says_how_to_add_what_is_missing(installed: Installed, tmp_path: Path) -> None:
-    """With this environment's own pip, and no name that no package index has."""
+    """The command names the pip of this environment, and a package that an index has."""
     python = re.escape(str(installed.python.parent))
     for arguments, package in (
         (("serve", "--set", "metadata.log=postgres://127.0.0.1/x"), r"'psycopg\[binary\]'"),

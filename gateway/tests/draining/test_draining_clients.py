@@ -1,4 +1,4 @@
-"""A draining gateway hands its groups and clients over: no member rejoins, no request fails."""
+"""A draining gateway hands its groups and clients over.  No member rejoins, no request fails."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def two(world: Cluster) -> tuple[Running, Running]:
 
 
 async def hosted(one: Running, two: Running) -> Member:
-    """A group of one member, at the first gateway."""
+    """Return the member of a new group at the first gateway."""
     await one.world.create_topic("t", 1)
     member = await joined(one.world.connect(), "g", SESSION_MS)
     await trio.sleep(1)
@@ -112,7 +112,7 @@ async def test_a_drain_answers_members_that_wait_for_a_rebalance_at_once(
 async def test_clients_are_sent_to_others_while_a_draining_gateway_is_still_a_broker(
     autojump_clock: MockClock,
 ) -> None:
-    """A client that drops a broker at once would not ask it again, and not learn where to go."""
+    """Else a client would drop the broker at once, and not ask it for the other leaders."""
     async with cluster(SETTINGS) as world, trio.open_nursery() as nursery:
         old, new = await two(world)
         await old.world.create_topic("t", 9)
@@ -174,7 +174,7 @@ async def test_a_drain_ends_once_its_clients_are_silent(autojump_clock: MockCloc
 async def test_a_client_that_keeps_asking_is_let_go_after_a_while(
     autojump_clock: MockClock,
 ) -> None:
-    """A Java client asks any broker that it knows, and asks for new metadata every 5 minutes."""
+    """A Java client uses all brokers that it knows, and asks for metadata every 5 minutes."""
     async with cluster(SETTINGS) as world, trio.open_nursery() as nursery:
         old, _ = await two(world)
         client = old.world.connect()
@@ -188,7 +188,7 @@ async def test_a_client_that_keeps_asking_is_let_go_after_a_while(
 
 
 async def test_a_client_that_comes_late_is_sent_to_the_others(autojump_clock: MockClock) -> None:
-    """It needs more than a moment to say something."""
+    """A late client needs some time until its first request."""
     async with cluster(SETTINGS) as world, trio.open_nursery() as nursery:
         old, _ = await two(world)
         busy, begun = old.world.connect(), trio.current_time()
@@ -236,7 +236,8 @@ async def test_a_reply_that_is_being_read_is_not_cut(autojump_clock: MockClock) 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(old.drain)
             while received < 900_000:
-                await trio.sleep(0.5)  # 64 KiB/s: longer than it waits for those that are silent
+                # 64 KiB/s: the reply takes longer than the drain waits for silent clients.
+                await trio.sleep(0.5)
                 with trio.fail_after(10):
                     await client.transport.wait_receivable()
                 size = client.transport.receive_nowait(piece)
@@ -282,7 +283,7 @@ async def test_a_log_that_is_away_at_first_does_not_cut_a_drain_short(
         left = old.gateway.coordinator.incarnation
         world.log.is_away = True
         nursery.start_soon(old.gateway.drain)
-        await trio.sleep(3.5)  # longer than it waits for anything to be said in the log
+        await trio.sleep(3.5)  # longer than the drain waits for an entry of the log
         world.log.is_away = False
         await trio.sleep(6)
         member.client = new.world.connect()
@@ -305,7 +306,7 @@ async def test_time_to_say_goodbye_runs_from_the_first_word(autojump_clock: Mock
         world.log.is_away = False
         for _ in range(8):
             await trio.sleep(1)
-            await brokers(old.world.connect())  # there always is another client
+            await brokers(old.world.connect())  # each time another client
         await trio.sleep(6)  # so 25 s have passed of the 30 that a drain may take
         await new.gateway.coordinator.catch_up()
         assert not new.gateway.coordinator.state.gateways.is_live(left)

@@ -1,4 +1,4 @@
-"""A gateway that an operator marks in the log gives its work away, until it is resumed."""
+"""A gateway that an operator marks in the log hands its work over, until the mark is removed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_its_groups_go_and_come_back_on_their_own(autojump_clock: MockCloc
         assert await resume(new, 1) is Marked.DONE
         assert await resume(new, 1) is Marked.ALREADY
         await trio.sleep(2)
-        assert await member.beat() == E.NONE  # the gateway of a group keeps it
+        assert await member.beat() == E.NONE  # the gateway that holds the group keeps it
         assert await brokers(new.world.connect()) == {1, 2}
         assert await mark(old, 2) is Marked.DONE
         await trio.sleep(2)

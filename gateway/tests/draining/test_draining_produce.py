@@ -1,4 +1,4 @@
-"""A gateway that drains sends its producers to the others, and is no leader in the metadata."""
+"""A draining gateway sends its producers to others, and leads no partition in Metadata."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def test_producers_move_when_a_gateway_drains(autojump_clock: MockClock) -
         await one.world.create_topic("t", 1)
         client = one.world.connect()
         coordinator = one.gateway.coordinator
-        for _ in range(2):  # the second takes the short way
+        for _ in range(2):  # the second one takes the fast path
             assert (await client.produce("t", 0, records_batch(b"a"))).error_code == E.NONE
         await coordinator.propose(StartDraining(coordinator.incarnation))
         refused = await client.produce("t", 0, records_batch(b"b"))

@@ -29,7 +29,7 @@ NODES = (1, 2, 3)
 
 
 class Gateways:
-    """Processes by node id, each at the same port in all of its lives."""
+    """Processes by node id.  Each restarted process has the same port."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -102,7 +102,7 @@ class Seen:
         self.wait(lambda: len(self.acknowledged) > count)
 
     def on_error(self, error: KafkaError) -> None:
-        """librdkafka tells of closed connections here, too, which say nothing of its work."""
+        """Ignore closed connections, which librdkafka reports here, too; they are no failures."""
         if error.code() != KafkaError._TRANSPORT:  # pyright: ignore[reportPrivateUsage]
             self.note(lambda: self.errors.append(f"librdkafka: {error}"))
 
@@ -229,7 +229,7 @@ class AioClients(ConsumerRebalanceListener):  # type: ignore[misc]
         self._seen.note(lambda: self._seen.assigned.update(["aio"]))
 
     async def on_partitions_revoked(self, revoked: Any) -> None:
-        """It is called before each join, too."""
+        """Do nothing: aiokafka calls this before each join, too, even without a rebalance."""
 
 
 class Clients:

@@ -1,4 +1,4 @@
-"""Compacted topics, from the plan to the fetch: what a reader sees is the newest of each key."""
+"""Compacted topics, from the plan to the fetch: a reader sees the newest record of each key."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_tombstones_go_a_while_after_the_round_that_saw_them() -> None:
         await write(world, ("a", "1"), ("b", "2"), ("a", None))
         await work(world)
         assert await read_all(world) == [(1, b"b", b"2"), (2, b"a", None)]
-        # Seen at once, but not yet for a minute.
+        # The next round must not remove the tombstone yet, since a minute has not passed.
         await write(world, ("c", "3" * 200))
         await work(world)
         assert (2, b"a", None) in await read_all(world)
@@ -85,14 +85,15 @@ async def test_a_reader_gets_to_the_end_when_its_last_records_are_gone() -> None
         await write(world, ("b", None))
         await work(world)
         await wait_a_minute(world)
-        async with driver_of(world) as driver:  # b is below the horizon; nothing new is there
+        # Nothing is dirty: all records are compacted already.
+        async with driver_of(world) as driver:
             assert await driver.compact_once() == 0
         await write(world, ("c", "1"), ("c", None))
         await work(world)
         await wait_a_minute(world)
         await write(world, ("d", None))
         await work(world)
-        rows = await read_all(world)  # which fails if it does not get to the end
+        rows = await read_all(world)  # read_all() fails if it does not reach the end
         assert rows == [(5, b"d", None)]
 
 
@@ -328,8 +329,9 @@ async def test_many_rounds_show_what_a_model_says(seed: int) -> None:
 
 
 def check(written: list[Row], seen: list[Row]) -> None:
-    """A reader sees only written records, in order, and the newest one of each key except
-    tombstones.
+    """Check that a reader sees only written records, in order, and the newest one of each key.
+
+    A newest record that is a tombstone may be missing.
     """
     assert seen == [written[row[0]] for row in seen]
     assert [row[0] for row in seen] == sorted(row[0] for row in seen)
@@ -360,7 +362,7 @@ def test_tombstones_wait_a_little_longer_at_most_however_rounds_come(
         assert kept[-1] == exact[-1]
         soon = cleaned_before(kept, now - retention_ms)
         assert soon <= _true_end(exact, now - retention_ms)
-        # A round is seldom more than a part of the time apart from the next that is kept.
+        # Two neighbouring kept rounds are at most half the retention and the longest step apart.
         late = now - retention_ms - retention_ms // 2 - max(steps)
         assert soon >= _true_end(exact, late)
         del exact[:-3000]

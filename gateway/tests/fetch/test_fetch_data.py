@@ -1,4 +1,4 @@
-"""Fetch: which batches come back, from where, and within which limits."""
+"""Fetch: which batches an answer has, where they come from, and within which limits."""
 
 from __future__ import annotations
 
@@ -189,7 +189,8 @@ async def test_partitions_that_lie_together_come_in_one_get() -> None:
 
     found = {each.partition_index: records_of(each) for each in response.responses[0].partitions}
     assert found == {0: [(0, "0")], 1: [(0, "1")], 3: [(0, "3")]}
-    assert len(world.store.reads) == 2  # the third partition lies between, and is not worth it
+    # Partition 2 lies between 1 and 3 in the object, and is too large to read along.
+    assert len(world.store.reads) == 2
 
 
 async def test_log_append_time_is_written_into_the_batch() -> None:
@@ -221,7 +222,7 @@ async def test_the_log_start_may_lie_inside_a_batch() -> None:
 
 @pytest.mark.parametrize("version", [4, 9, 10])
 async def test_zstd_is_given_to_versions_before_it(version: int) -> None:
-    """Kafka looks at no codec since 4.0; kafka-python 2.0 decompresses zstd and asks with v4."""
+    """Since 4.0 Kafka checks no codec; kafka-python 2.0 asks with v4 and decompresses zstd."""
     async with fetch_world() as [world]:
         await world.create("a")
         await world.write(("a", 0, batch("0")), ("a", 0, batch("1", codec=4)))

@@ -26,7 +26,7 @@ MERGE = MergeSettings(rest_ms=0, patience_ms=0, chunk_bytes=3 * BATCH_BYTES)
 
 
 class Reader:
-    """A gateway with a disk cache that reads; every life of it finds the same disk."""
+    """A reading gateway with a disk cache.  After a restart it has the same disk."""
 
     def __init__(self, world: World, disk: DiskCache) -> None:
         self.world = world
@@ -47,7 +47,7 @@ class Reader:
         return found
 
     async def in_memory(self) -> list[type]:
-        """The bytes of each chunk in memory."""
+        """Return the type of each chunk's run in memory: with bytes, or of a file."""
         partition, reader = self.world.partition("t"), self.world.reader
         rows = await reader.parts(partition, partition.runs[0], 0)
         return [type(reader.ready(partition, row)) for row in rows]
@@ -59,7 +59,7 @@ EXPECTED = list(enumerate(VALUES))
 
 @asynccontextmanager
 async def merged(*, is_cold: bool = True) -> AsyncIterator[World]:
-    """A segment, written by another gateway; with a record behind it, so that it is all cold."""
+    """A world with a segment of another gateway; after it a record, so that the segment is cold."""
     async with fetch_world() as [writer]:
         await writer.create("t", 1)
         for value in VALUES:

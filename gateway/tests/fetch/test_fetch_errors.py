@@ -18,7 +18,7 @@ from tidegate_protocol.messages.fetch import (
 
 
 async def both(world: World, version: int = 12) -> tuple[int, int]:
-    """Fetch partitions 0 and 1 of topic a; their error codes."""
+    """Fetch partitions 0 and 1 of topic a; return their error codes."""
     partitions = [FetchPartition(p, partition_max_bytes=1000) for p in (0, 1)]
     response = await world.ask(
         FetchRequest(min_bytes=1, topics=[FetchTopic("a", partitions=partitions)]), version
@@ -155,7 +155,10 @@ async def test_a_store_that_is_away_is_retriable() -> None:
 async def test_clients_from_before_storage_errors_look_for_the_leader(
     version: int, is_told: bool
 ) -> None:
-    """Kafka does that for them: one that does not know an error takes it for final."""
+    """As in Kafka, they get NOT_LEADER_OR_FOLLOWER.
+
+    A client takes an error that it does not know as fatal.
+    """
     async with fetch_world() as [world]:
         topic_id = await world.create("a")
         await world.write(("a", 0, batch("0")))

@@ -27,7 +27,7 @@ MERGE = MergeSettings(rest_ms=0, patience_ms=0)
 async def write_segment(
     world: World, mebibytes: float, name: str = "t", settings: MergeSettings = MERGE
 ) -> None:
-    """A segment of so many chunks, none of them in memory, and a record after it."""
+    """Write a segment of so many MiB, with no chunk in memory, and a record after it."""
     if name not in world.state.topics.by_name:
         await world.create(name, 1)
     half = "x" * (MIB // 2)
@@ -51,7 +51,7 @@ async def read_through(world: World, name: str = "t") -> None:
     offset, end = 0, world.partition(name).next_offset
     while offset < end:
         offset = next_offset(await world.fetch(name, offset, partition_max=MIB), offset)
-        await trio.sleep(0.001)  # on its way to the client and back
+        await trio.sleep(0.001)  # the time to the client and back
 
 
 def gets(world: World) -> Counter[str]:
@@ -66,7 +66,7 @@ async def test_a_sequential_reader_of_a_large_segment(autojump_clock: MockClock)
         await read_through(world)
         [(key, count)] = gets(world).items()
         sizes = [length for each, _, length in world.store.reads if each == key]
-        # The index, what the first fetch wants, and then eight chunks at a time, or seven.
+        # GETs for the index, for the first fetch, and then for seven or eight chunks each.
         assert count <= 2 + 40 // 7 + 1
         assert max(sizes) <= CHUNKS_BYTES
         assert sum(sizes) < 41 * MIB
@@ -157,7 +157,7 @@ async def test_partitions_share_the_gets_of_one_object(
         await world.create("t", 3)
         for _ in range(2):
             await world.write(*(("t", index, batch("x" * 1000)) for index in range(3)))
-        # Each run is asked for alone, while no run is loaded yet.
+        # No run is loaded yet, so each run is wanted separately.
         for index in range(3):
             world.read_ahead.want([(world.partition("t", index), 0)])
         nursery.start_soon(world.read_ahead.run)
@@ -232,7 +232,7 @@ async def test_the_next_segment_comes_whole_where_there_is_room(autojump_clock: 
         world.store.seconds = 0.01
         await read_through(world)
         counts = sorted(gets(world).values())
-        # The first by its index, a chunk and the rest.
+        # The first segment takes three GETs: for its index, a chunk, and the others.
         assert (counts[:-1], counts[-1] <= 3) == ([1] * (len(counts) - 1), True)
         assert len(counts) > 1
         nursery.cancel_scope.cancel()
@@ -273,7 +273,7 @@ async def test_a_fetch_waits_for_no_get_but_its_own(
         begun = trio.current_time()
         next_offset(await world.fetch("t", 0, partition_max=MIB), 0)
         assert trio.current_time() - begun < 0.1
-        # Its reader still wants it.
+        # The reader of the far run still wants it.
         assert waiting
         assert waiting <= world.read_ahead._pending
 

@@ -1,4 +1,4 @@
-"""Reading a partition some of whose runs were skipped: consumers continue after the hole."""
+"""Reads of a partition with skipped runs: consumers continue after the hole."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def key_of(world: World, row: RunRow) -> str:
 
 
 async def filled(world: World, objects: int = 6) -> None:
-    """Two records in each object, the times rising."""
+    """Write objects of two records each, with rising time stamps."""
     await world.create("t")
     for number in range(objects):
         stamped = batch(f"{number}a", f"{number}b", timestamp=NOW_MS + 10 * number)
@@ -48,7 +48,7 @@ async def skip(world: World, start: int, stop: int) -> None:
 
 
 async def offsets(world: World, offset: int) -> list[int]:
-    """The next records of a consumer at an offset."""
+    """Return the offsets of the next records of a consumer at this offset."""
     data = await world.fetch("t", offset, partition_max=1)
     assert data.error_code == 0
     return [each for each, _ in records_of(data)]
@@ -85,7 +85,10 @@ async def test_a_hole_at_the_front_moves_the_start() -> None:
 
 @pytest.mark.parametrize("offset", [8, 10])
 async def test_a_reader_gets_to_the_end_over_a_hole(offset: int) -> None:
-    """A client that reads up to the end offset before it does anything else would wait for ever."""
+    """The fetch returns an empty batch up to the end.
+
+    Without it a client that reads to the end offset would wait for ever.
+    """
     async with fetch_world() as [world]:
         await filled(world)
         await skip(world, 4, 6)

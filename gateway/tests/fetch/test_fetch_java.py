@@ -26,7 +26,7 @@ READER_BYTES_PER_SECOND = 150e6
 
 
 class NobodyNear:
-    """The gateway is the only one of its zone."""
+    """Peers of a gateway that is the only one of its zone."""
 
     async def lend(self, gateway: Gateway, ask: ObjectAsk, timeout_seconds: float) -> bytes | None:
         raise AssertionError("there is no other gateway")
@@ -36,7 +36,7 @@ class NobodyNear:
 
 
 class SlowStore(Store):
-    """Answers after a while, and one after another."""
+    """A store that answers after a while, one request after another."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class SlowStore(Store):
 
 
 async def got_by_stored(cache_bytes: int, speeds: Sequence[float]) -> float:
-    """Let groups of the given speeds read a topic; return what came from the store by its size."""
+    """Let groups of these speeds read a topic; return read bytes, divided by stored bytes."""
     log, store = MemoryLog(), SlowStore()
     world = World(log, store, 1, FetchSettings(), cache_bytes, peers=NobodyNear())
     ahead = ReadAhead(world.reader, max_bytes=cache_bytes // 4, room_bytes=cache_bytes // 2)
@@ -88,7 +88,10 @@ async def test_groups_that_start_together_get_each_object_once(autojump_clock: M
 
 
 def test_groups_that_drift_apart_read_no_more_than_each_alone() -> None:
-    """In the middle of nine orders of tasks: one in ten takes up to 4.3 times what is stored."""
+    """The median of nine task orders counts.
+
+    One order in ten reads up to 4.3 times the stored bytes.
+    """
     found: list[float] = []
     for seed in range(9):
         with seeded_scheduling(seed):

@@ -43,7 +43,7 @@ def test_a_prepared_run_knows_its_batches() -> None:
     assert [run.find(offset) for offset in (0, 100, 101, 102, 200)] == [0, 0, 0, 1, 1]
     assert [read_header(run.batch(index)).base_offset for index in (0, 1)] == [100, 102]
     with pytest.raises(TypeError):
-        run.view[0] = 1  # what is served cannot be written any more
+        run.view[0] = 1  # a served run is read-only
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_damage_is_seen_before_anything_is_written(damage: object, reason: str) 
 
 
 def test_nothing_at_or_above_the_end_offset_is_read() -> None:
-    """Read committed: batches behind the last stable offset stay unseen."""
+    """With read_committed the end is the last stable offset: later batches are not read."""
     partition = Partition(0, TOPIC, 3)
     runs: dict[int, PreparedRun] = {}
     for _ in range(2):
@@ -146,7 +146,7 @@ async def test_a_waiter_counts_the_bytes_that_came(autojump_clock: trio.testing.
         nursery.start_soon(wait, "much", {0: 1, 1: 0}, 100)
         nursery.start_soon(wait, "elsewhere", {1: 0}, 1)
         await trio.testing.wait_all_tasks_blocked()
-        assert await change(0) == []  # touched, not grown
+        assert await change(0) == []  # the partition changed, but did not grow
         grow(one, 60)
         assert await change(0) == ["any"]
         assert await change(0) == []

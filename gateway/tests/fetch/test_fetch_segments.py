@@ -1,4 +1,4 @@
-"""Fetching what the pipeline merged: the same answers as before, from segments."""
+"""Fetches of merged records give the same answers as before, from segments."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def write_some(world: World, batches: int, name: str = "t", partitions: in
 
 
 def segments_of(world: World, name: str, partition: int = 0) -> list[int]:
-    """The object numbers of a partition's segments."""
+    """Return the object numbers of a partition's segments."""
     runs = world.partition(name, partition).runs
     rows = [runs[at] for at in range(len(runs))]
     return [row.object_number for row in rows if row.flags & RUN_SEGMENT]
@@ -111,7 +111,8 @@ async def test_a_gateway_that_never_saw_the_segments_reads_them() -> None:
             for number in world.state.objects.dead
         ]:
             await world.store.delete_many([key])
-        world.cache = world.reader._cache = type(world.cache)(1)  # nothing is kept
+        # The cache is too small to keep a run.
+        world.cache = world.reader._cache = type(world.cache)(1)
 
         assert await read_all(world, "t") == expected
 
@@ -315,7 +316,7 @@ async def test_however_little_is_retained_a_segment_holds_some_runs() -> None:
         await merge(world)
 
         counts = [len(world.partition(name).runs) for name in ("by_size", "by_time")]
-        assert counts == [1, 2]  # a MiB, and a minute
+        assert counts == [1, 2]  # a segment has at least a MiB, or a minute
 
 
 async def test_a_merge_hides_no_growth_from_a_fetch_that_waits(

@@ -18,7 +18,7 @@ from tidegate_protocol.messages.fetch import (
 
 
 def asked(*offsets: tuple[int, int], limit: int = 1000) -> list[FetchTopic]:
-    """(partition, offset) of topic a."""
+    """Return the part of a request for (partition, offset) pairs of topic a."""
     partitions = [FetchPartition(p, fetch_offset=o, partition_max_bytes=limit) for p, o in offsets]
     return [FetchTopic("a", partitions=partitions)] if partitions else []
 
@@ -33,7 +33,7 @@ async def ask(
 
 
 def got(response: FetchResponse) -> dict[int, list[tuple[int, str]]]:
-    """Partition -> records of what was sent."""
+    """Return the records of an answer, by partition."""
     return {
         data.partition_index: records_of(data)
         for topic in response.responses
@@ -58,7 +58,7 @@ async def test_a_session_sends_only_changed_partitions() -> None:
     assert nothing.session_id == session
     assert got(nothing) == {}
     assert got(news) == {1: [(0, "x")]}
-    assert got(again) == {1: [(0, "x")]}  # the offset did not move
+    assert got(again) == {1: [(0, "x")]}  # the session's offset did not change
     assert got(done) == {}
 
 

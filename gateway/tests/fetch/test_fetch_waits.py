@@ -1,4 +1,4 @@
-"""Fetch: when it answers at once, when it waits, and what wakes it."""
+"""Fetch: when it answers at once, when it waits, and which events wake it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEAF = LogFaults(lost_wakeup=1.0)
 
 
 class Later:
-    """A fetch under way, and when it was answered."""
+    """A fetch under way.  seconds: until its answer."""
 
     def __init__(self) -> None:
         self.answer: PartitionData | None = None
@@ -153,10 +153,13 @@ async def test_errors_and_empty_requests_do_not_wait(
 async def test_a_replica_that_is_behind_looks_before_it_refuses(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Acknowledged at A, read at B (docs/architecture.md, "What stays true", 11)."""
+    """A record that a gateway acknowledged can be read at each other one.
+
+    See docs/architecture.md, "What stays true", 11.
+    """
     async with fetch_world(gateways=2) as [writer, behind]:
         behind.log.faults = DEAF
-        await trio.sleep(1.5)  # now the watcher sleeps until 2
+        await trio.sleep(1.5)  # now the watcher sleeps until second 2
         topic_id = await writer.create("a")
         await writer.write(("a", 0, batch("0")))
         assert "a" not in behind.state.topics.by_name
@@ -209,7 +212,10 @@ async def test_a_fetch_answers_changes_that_came_while_it_waited(
 async def test_a_fetch_does_not_wait_for_records_that_cannot_be_read(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client asks again at once; nothing might be written for long."""
+    """It answers at once, and the client asks again.
+
+    Else it could wait long for a new record.
+    """
 
     async def load(*_: object) -> Loaded:
         await trio.sleep(0.1)

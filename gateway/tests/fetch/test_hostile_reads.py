@@ -1,4 +1,4 @@
-"""Readers, sessions, groups and metadata, asked by clients that mean no good."""
+"""Readers, sessions, groups and metadata under requests of hostile clients."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ BROKER, GROUP = 4, 32
 
 
 def poisoned() -> bytes:
-    """A batch that says snappy, and whose records begin with a length that never ends."""
+    """Return a batch of codec snappy, whose data begins with a length that never ends."""
     body = bytearray(batch("v", codec=Codec.SNAPPY)[:61] + b"\xff" * 10)
     struct.pack_into(">i", body, 8, len(body) - 12)
     struct.pack_into(">I", body, CRC_POSITION, crc32c(bytes(body[CRC_START:])))
@@ -92,7 +92,7 @@ def test_sessions_hold_so_many_partitions_together() -> None:
     assert ask(sessions, fetch(0, 0, range(5))) == 0
     second = ask(sessions, fetch(0, 0, range(4)))
     assert second
-    # Idle sessions make room, one after the other, for one that fits.
+    # Idle sessions are removed, one after the other, to make room for a session that fits.
     assert ask(sessions, fetch(0, 0, range(11)), now=500.0) == 0
     assert len(sessions) == 0
     assert ask(sessions, fetch(0, 0, range(10)), now=500.0)
@@ -155,7 +155,7 @@ async def test_made_up_groups_are_not_remembered(autojump_clock: Clock) -> None:
 
 
 class CountingLog(MemoryLog):
-    """Counts what is read."""
+    """Counts its reads."""
 
     reads = 0
 

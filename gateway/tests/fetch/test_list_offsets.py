@@ -46,7 +46,7 @@ async def ask(
 
 
 async def at(world: World, timestamp: int, *, partition: int = 0) -> tuple[int, int]:
-    """Return offset and time stamp found."""
+    """Return the offset and time stamp that a search by time finds."""
     [answer] = await ask(world, ListOffsetsPartition(partition, timestamp=timestamp))
     assert answer.error_code == 0
     assert answer.leader_epoch == (0 if answer.offset >= 0 else -1)
@@ -213,7 +213,7 @@ async def test_latest_holds_what_another_gateway_acknowledged(
 ) -> None:
     async with fetch_world(gateways=2) as [writer, behind]:
         behind.log.faults = LogFaults(lost_wakeup=1.0)
-        await trio.sleep(1.5)  # now the watcher sleeps until 2
+        await trio.sleep(1.5)  # now the watcher sleeps until second 2
         await writer.create("a")
         await writer.write(("a", 0, stamped(10)))
         assert "a" not in behind.state.topics.by_name

@@ -1,4 +1,4 @@
-"""Segments that a newer release wrote: named, and nothing but their partitions waits."""
+"""Segments of a newer release: errors name them, and only their partitions wait."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidegate_storage.stores.object_store import StoreMisconfigured
 
 @asynccontextmanager
 async def world_of_newer() -> AsyncIterator[tuple[World, str]]:
-    """A world whose first of two partitions has such a segment; and the object's key."""
+    """Yield a world with two partitions, the first with such a segment, and the object's key."""
     async with fetch_world() as [world]:
         await world.create("a", 2)
         with pytest.MonkeyPatch.context() as patch:

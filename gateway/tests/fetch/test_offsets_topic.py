@@ -67,7 +67,7 @@ def read(data: PartitionData) -> list[Record]:
 
 
 async def test_commits_and_groups_have_kafkas_bytes(autojump_clock: trio.testing.MockClock) -> None:
-    """Golden bytes: an Apache Kafka 4.3.1 wrote the same but for ids and times."""
+    """Golden bytes: Apache Kafka 4.3.1 wrote the same records, except for ids and times."""
     async with fetch_world() as [world]:
         topic_id = await begin(world)
         group = GroupChanged("g", 0, "consumer", 7, "range", "m-1", (MEMBER,))
@@ -154,7 +154,7 @@ async def test_one_look_makes_no_more_than_its_bound_and_does_not_wait(
     async with fetch_world() as [world]:
         await world.create(OFFSETS_TOPIC, 2)
         topic_id = await world.create("orders")
-        for group in ("a", "b"):  # in one partition each
+        for group in ("a", "b"):  # each group's offsets are in one partition
             await write(world, *(commit(topic_id, 1, group, each) for each in range(3_000)))
         wanted = [FetchPartition(each, partition_max_bytes=1 << 20) for each in range(2)]
         request = FetchRequest(
@@ -232,7 +232,7 @@ async def listed(world: World, timestamp: int) -> tuple[int, int]:
 
 
 def test_a_search_finds_nothing_once_the_topic_is_deleted() -> None:
-    """ListOffsets lets other tasks run before it searches."""
+    """Other tasks may run, and delete the topic, before ListOffsets searches."""
     records, partition = OffsetsRecords({}), Partition(5, bytes(16), 0)
     assert records.largest(partition) is None
     assert records.first_at(partition, 0) is None

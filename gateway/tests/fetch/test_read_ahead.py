@@ -1,4 +1,4 @@
-"""Consumers that are behind find the next records in memory."""
+"""Consumers that lag find the next records in memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIZE = 1000
 
 
 async def written(world: World) -> None:
-    """Several runs, each in an object of its own, none of them in memory."""
+    """Write several runs, each to another object.  None of them is in memory."""
     await world.create("t")
     for _ in range(RUNS):
         await world.write(("t", 0, batch("x" * SIZE)))

@@ -1,4 +1,4 @@
-"""The cost of read-ahead, and the errors that it survives."""
+"""The bounds of read-ahead, and the errors that it survives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate_storage.stores.object_store import StoreMisconfigured
 
 
 async def write_runs(world: World, count: int) -> None:
-    """Runs in objects of their own, none of them in memory."""
+    """Write runs, each to another object, none of them in memory."""
     for _ in range(count):
         await world.write(("t", 0, batch("x" * 1000)))
 
@@ -88,7 +88,10 @@ async def test_waiting_read_ahead_is_bounded_in_number(
 async def test_a_reader_is_noted_while_no_more_can_wait(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else it counts as gone, and faster ones would have given up what it still needs."""
+    """Else the reader would count as gone.
+
+    Then runs that it still needs would be dropped after faster readers.
+    """
     monkeypatch.setattr(read_ahead, "MAX_RUNS", 1)
     async with fetch_world() as [world]:
         await world.create("t", 2)

@@ -1,4 +1,4 @@
-"""Which batches a search by time walks, and what it finds where only bounds are known."""
+"""Which batches a search by time walks, and its results if only bounds of times are known."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PARTITION = Partition(0, b"t" * 16, 0)
 
 
 def prepared(base: int, batches: list[tuple[int, ...]], **head: int) -> PreparedRun:
-    """A run of batches, each of records with these times; head: what all headers say instead."""
+    """Return a run of batches of records with these times.  head: false fields of all headers."""
     data, offsets, starts = b"", array("q"), array("I")
     for times in batches:
         records = [Record(base + at, time, b"k", b"v") for at, time in enumerate(times)]
@@ -41,7 +41,7 @@ def prepared(base: int, batches: list[tuple[int, ...]], **head: int) -> Prepared
 
 
 class Runs:
-    """A reader of runs in memory, by their first offset; `read` tells which were read."""
+    """A reader of runs in memory, by their first offset.  read: first offsets of the read runs."""
 
     def __init__(self, *runs: PreparedRun) -> None:
         self._runs = {each.base_offsets[0]: each for each in runs}
@@ -61,7 +61,7 @@ def row(run: PreparedRun, max_timestamp: int, flags: int = 0) -> RunRow:
 
 @pytest.fixture
 def walks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The first offsets of the batches that are walked."""
+    """Return a list that grows by the first offset of each batch that is walked."""
     found: list[int] = []
     real = batch_walk.walk_batch
 
@@ -107,7 +107,7 @@ async def test_a_false_header_hides_no_record_and_invents_none(
 
 
 def partition_of(log_start: int, *rows: RunRow) -> Partition:
-    """A partition of these runs."""
+    """Return a partition of these runs."""
     partition = Partition(0, b"t" * 16, 0)
     for base, end, number, position, length, newest, check, flags in rows:
         run = Run(0, position, length, base, end - base, newest, check, flags)
@@ -119,7 +119,7 @@ def partition_of(log_start: int, *rows: RunRow) -> Partition:
 async def test_the_newest_record_is_found_behind_parts_with_later_bounds(
     autojump_clock: MockClock,
 ) -> None:
-    """Merges give all chunks of a mirrored run its largest time; and a header may say any."""
+    """Merges give all chunks of a mirrored run its largest time, and headers may lie."""
     first, second, third = (
         prepared(0, [(10, 50)]),
         prepared(2, [(60, 61)]),
@@ -131,7 +131,7 @@ async def test_the_newest_record_is_found_behind_parts_with_later_bounds(
         ((100, 100, 95), [0, 2, 4]),
         ((50, 61, 100), [4]),
         ((98, 97, 96), [0, 2, 4]),
-        ((50, 61, 95), [4]),  # the others have nothing later
+        ((50, 61, 95), [4]),  # the bounds of the others are below 95
     ]:
         rows = [row(run, at) for run, at in zip((first, second, third), bounds, strict=True)]
         partition = partition_of(1, *rows)

@@ -1,4 +1,4 @@
-"""Commands that read admin pages, where something else answers, or only in part."""
+"""Commands that read admin pages, if another server answers, or if an answer is incomplete."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HTML = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\n<html>
 
 @contextmanager
 def answering(text: bytes) -> Iterator[str]:
-    """A server that answers so to each request; its address."""
+    """Run a server that gives this answer to each request; yield its address."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:

@@ -1,4 +1,4 @@
-"""`tidegate doctor` and `tidegate log verify`: what they find, and their exit codes."""
+"""`tidegate doctor` and `tidegate log verify`: their findings and exit codes."""
 
 from __future__ import annotations
 

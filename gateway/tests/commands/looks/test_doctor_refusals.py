@@ -48,7 +48,7 @@ def problems(found: list[Checked]) -> list[str]:
 
 
 class Deaf(MemoryObjectStore):
-    """asked: how often."""
+    """A store that does not answer PUTs.  asked: the number of PUTs."""
 
     asked = 0
 

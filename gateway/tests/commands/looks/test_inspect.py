@@ -1,4 +1,4 @@
-"""`tidegate inspect`: what objects hold, whole and damaged."""
+"""`tidegate inspect`: the content of objects, whole and damaged."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def segment(batches: int = 6) -> bytearray:
 
 @pytest.fixture(autouse=True)
 def logs_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command sets up logging for its whole process: here the process of the tests."""
+    """Keep the command from changing the logging of this process, which runs the tests."""
     monkeypatch.setattr("tidegate_gateway.cli.inspect.command.configure_logs", lambda _: None)
 
 

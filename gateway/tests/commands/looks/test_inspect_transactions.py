@@ -26,7 +26,7 @@ TOPIC = bytes(range(16))
 
 @pytest.fixture(autouse=True)
 def logs_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command sets up logging for its whole process: here the process of the tests."""
+    """Keep the command from changing the logging of this process, which runs the tests."""
     monkeypatch.setattr("tidegate_gateway.cli.inspect.command.configure_logs", lambda _: None)
 
 
@@ -50,7 +50,7 @@ def marker(offset: int, producer_id: int, *, committed: bool) -> bytes:
 
 
 def segment(aborted: Sequence[tuple[int, int, int]] = ((7, 0, 3),)) -> bytes:
-    """Offsets 0 to 6: two transactions that overlap, of which one is aborted, and what follows."""
+    """A segment of offsets 0 to 6: overlapping transactions, one of them aborted, then another."""
     batches = [
         data(0, 7),
         data(1, 8),

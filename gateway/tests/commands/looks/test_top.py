@@ -1,4 +1,4 @@
-"""`tidegate top`: rates from two frames, in any terminal, whatever the names are."""
+"""`tidegate top`: rates from two frames, in any terminal, with any names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pages(
     cost: dict[str, Any] | None = None,
     known: tuple[int, ...] = (1,),
 ) -> Pages:
-    """A gateway whose topics have had so many bytes in, bytes out and records."""
+    """The pages of a gateway.  topics: by name, bytes in, bytes out and records."""
     samples: Samples = {
         REQUESTS: [
             Sample({"request": "Produce"}, requests),
@@ -101,7 +101,8 @@ def test_rates_are_those_between_two_frames_of_all_gateways() -> None:
         "state": "serving",
         "in_bytes_per_second": 2e6,
         "out_bytes_per_second": 1e6,
-        "requests_per_second": 25.0,  # a fetch of a consumer is one request
+        # A fetch of a consumer counts in two metrics, but is one request.
+        "requests_per_second": 25.0,
         "produce_p99_ms": 7.5,
         "loop_busy": 0.25,
         "connections": 12,
@@ -143,7 +144,7 @@ def test_gateways_that_are_silent_or_were_not_asked_are_named() -> None:
     assert report["problems"] == [{"admin": "b", "why": "b does not answer in time"}]
     shown = [(each["node_id"], each["state"]) for each in report["gateways"]]
     assert shown == [(1, "serving"), (2, "no answer"), (3, "not asked")]
-    # Node id 2 or 3 may be the one at this address.
+    # The gateway at this address may be 2 or 3.
     never = Pages("b", 10.0, "b does not answer in time")
     report = decide(frame(answering), frame(answering, never), PRICES)
     shown = [(each["node_id"], each["state"]) for each in report["gateways"]]
@@ -205,7 +206,7 @@ def test_the_store_is_what_all_gateways_ask_and_its_money() -> None:
     )
     now = frame(
         pages("a", 12.0, cost=cost(0, 102_000, puts=104, crossed=10**9)),
-        # Its interval ended: the sums of the new one count.
+        # This gateway's interval ended, so the sums of its new interval count.
         pages("b", 12.0, node_id=2, cost=cost(50_000, 100_000, puts=50)),
         pages("starting", 12.0, node_id=3, cost={}),
     )

@@ -43,7 +43,7 @@ async def texts_of(pages: AdminPages) -> dict[str, bytes]:
 
 @contextmanager
 def serving(texts: Mapping[str, bytes]) -> Iterator[str]:
-    """A listener with these pages; its address."""
+    """Run a listener with these pages; yield its address."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -95,7 +95,7 @@ def test_pages_of_gateways_make_a_frame(admin: str) -> None:
     topics = {each["name"]: each["partitions"] for each in report["topics"]}
     assert topics["orders"] == 3
     assert report["store"]["kept_bytes"] > 0
-    # Without a terminal, as --once.
+    # Without a terminal it ends after one frame, as with --once.
     done = CliRunner().invoke(app, [each for each in arguments if each != "--json"])
     assert done.exit_code == 0
     assert "1 of 1 gateways answered" in done.stdout
@@ -130,7 +130,7 @@ def test_without_any_answer_one_sentence_says_so() -> None:
 
 
 async def pages_of_a_supervisor() -> dict[str, bytes]:
-    """Return the pages of a supervisor: its second process serves, its first has just died."""
+    """Return the pages of a supervisor.  Its second process serves, its first has just died."""
     own = await pages_of_a_gateway()
     answers = {path: HttpAnswer(200, body) for path, body in own.items()}
 
@@ -205,18 +205,20 @@ def test_the_terminal_is_as_before_in_the_end(way: str, admin: str) -> None:
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
-            # Python's own variable: this process is executed, as its end is the interpreter's, too.
+            # The process is executed instead of forked, since the test checks how the interpreter
+            # ends, too.
             env={**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "24", **EXECUTED},
         )
         try:
             read_until(ours, b"$/month")
-            assert termios.tcgetattr(theirs)[3] != before[3]  # keys come one by one
+            assert termios.tcgetattr(theirs)[3] != before[3]  # the terminal passes each key at once
             if way == "q":
                 os.write(ours, b"xyq")
             else:
-                # The pseudo terminal is not the process's controlling one, so Ctrl+C is no key.
+                # The pseudo terminal does not control the process, so the test sends the signal of
+                # Ctrl+C.
                 process.send_signal(signal.SIGINT if way == "Ctrl+C" else signal.SIGTERM)
-            read_until(ours, b"\x1b[?1049l")  # back from the screen of its own
+            read_until(ours, b"\x1b[?1049l")  # it leaves the alternate screen
             assert process.wait(PATIENCE_SECONDS) == 0
         finally:
             process.kill()

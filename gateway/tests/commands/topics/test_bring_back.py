@@ -1,4 +1,4 @@
-"""`tidegate topic repair --bring-back`: skipped records come back once their objects are there."""
+"""`tidegate topic repair --bring-back`: skipped records return once their objects exist again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tidegate_gateway.tools.readability import Problem
 
 
 def test_records_come_back_once_their_objects_are_there_again(tmp_path: Path) -> None:
-    """Of the first object, which moved the log start, and of one in the middle."""
+    """The lost objects are the first one, whose skip moves the log start, and one in the middle."""
     with serving(*DEV, cwd=tmp_path) as process:
         produced(process, 5)
         process.stop()
@@ -44,7 +44,7 @@ def test_records_come_back_once_their_objects_are_there_again(tmp_path: Path) ->
         assert consumed(process, 30, OFFSET_BEGINNING) == left
         is_kept(tmp_path, (0, 10, first), (20, 30, middle))
 
-        # Nothing is there yet.
+        # No object is back yet.
         code, found = repaired(tmp_path, "--bring-back", "--yes")
         assert (code, found["brought_back_records"]) == (1, 0)
         assert [each["problem"] for each in found["kept"]] == ["missing", "missing"]

@@ -1,4 +1,4 @@
-"""`tidegate topic consume`: which records, and how they are shown."""
+"""`tidegate topic consume`: which records it prints, and their format."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ async def test_what_cannot_be_read_is_said(
 
 
 def failed_as_kafka(index: int, code: int, partition: object) -> PartitionData:
-    """Kafka's answer with an error names no offset."""
+    """Return Kafka's answer with an error, which has no offsets."""
     return PartitionData(index, code, -1, -1, -1, records=b"")
 
 
@@ -288,7 +288,7 @@ async def test_a_reader_that_looked_long_at_records_goes_on_after_a_failure(
                 if len(found) == 2:
                     break
                 await world.write("orders", b"b\n")
-                await trio.sleep(10 * STALL_SECONDS)  # as in a pager
+                await trio.sleep(10 * STALL_SECONDS)  # the output waits, as in a pager
                 monkeypatch.setattr(world.cluster, "connection", closed)
         assert found == [0, 1]
 

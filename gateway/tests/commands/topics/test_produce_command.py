@@ -41,7 +41,7 @@ from tidegate_runtime.settings_texts import BadSource
 
 
 def test_the_hash_is_that_of_kafka() -> None:
-    # Keys and hashes of Kafka's UtilsTest, where they are signed numbers.
+    # Keys and hashes of Kafka's UtilsTest.  There hashes are signed numbers.
     known = {b"21": -973932308, b"foobar": -790332482, b"abc": 479470107}
     assert {key: murmur2(key) for key in known} == {key: n % 2**32 for key, n in known.items()}
 
@@ -221,7 +221,7 @@ Answer = Callable[[Asked], Any]
 
 @asynccontextmanager
 async def failing(*answers: Answer, ids: int = 0) -> Any:
-    """A broker with topic t, whose next answers to Produce are these; later ones are good.
+    """A broker with topic t.  answers: its next answers to Produce; later answers have no error.
 
     ids: the error code of InitProducerId.
     """

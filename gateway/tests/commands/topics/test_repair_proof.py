@@ -1,4 +1,4 @@
-"""A repair skips records only if it sees that they are lost, and that the store is well."""
+"""A repair skips records only if it proves that they are lost and that the store works."""
 
 from __future__ import annotations
 
@@ -135,9 +135,9 @@ def test_answers_that_contradict_each_other_are_counted() -> None:
 
 
 class IllStore:
-    """A view of a store of which every second read fails in a way; LIST and HEAD tell the truth.
+    """A view of a store whose every second ranged GET fails; LIST and HEAD answer right.
 
-    Views share the count, as connections share the store.
+    spoil: how a GET fails.  All views share one count, as connections share the store.
     """
 
     requests_cost_money = False
@@ -188,7 +188,7 @@ def silent(key: str, body: bytes) -> bytes:
 async def repair_of(
     world: World, fresh: Callable[[], ObjectStore] | None = None, *, even_if_many: bool = False
 ) -> Repair:
-    """The command of an operator; world: without an incarnation from here on."""
+    """Return an operator's repair.  world: has no incarnation afterwards."""
     state = world.state
     await claim_prefix(world.store, state.cluster_id, timeline=state.timeline, created_by="x")
     await world.coordinator.catch_up()
@@ -205,7 +205,7 @@ async def repair_of(
 
 
 async def repaired(world: World, repair: Repair) -> tuple[Refusal | None, int]:
-    """As the command does it: the refusal, and how many runs were skipped."""
+    """Repair as the command does; return the refusal, and the number of skipped runs."""
     numbers = [world.partition("t").number]
     found = await repair.look(numbers)
     refused = await repair.prove(found.unreadable, found)
@@ -271,7 +271,7 @@ async def test_each_look_opens_the_store_anew(autojump_clock: trio.testing.MockC
 async def test_an_object_that_only_get_misses_is_not_lost(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """A reader without the right to read, or a broken index of the store."""
+    """The reader may lack the right to read it, or the store's index is broken."""
     async with fetch_world(gateways=2) as [world, other]:
         await filled(world)
         hidden = key_of(world, rows(world)[2])
@@ -323,7 +323,7 @@ async def test_a_store_that_falls_silent_proves_nothing(
 async def test_without_the_proof_readable_records_are_skipped(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """So the tests above would notice a proof that proves nothing."""
+    """This planted bug shows that the tests above notice a proof that proves nothing."""
 
     async def believes(*_: object) -> None:
         await trio.lowlevel.checkpoint()

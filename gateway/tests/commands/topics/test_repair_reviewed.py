@@ -1,4 +1,4 @@
-"""Records that a repair must not count as lost although they seem to be."""
+"""Records that seem lost, but that a repair must not count as lost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tidegate_storage.objects.ownership import claim_prefix
 async def test_a_footer_that_is_cut_off_costs_no_run(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Not even while the store does not answer reads for a moment."""
+    """This holds even if the store does not answer reads for a moment."""
     async with fetch_world() as [world]:
         await filled(world, 3)
         row = rows(world)[1]
@@ -77,7 +77,7 @@ async def test_repair_does_not_skip_a_range_that_was_restored_before_its_confirm
         numbers = [world.partition("t").number]
         found = await repair.look(numbers)
         assert len(found.unreadable) == 2
-        await trio.sleep(600)  # the question stands
+        await trio.sleep(600)  # the operator has not answered the question yet
         await world.store.put(keys[0], bodies[0])
 
         got = await repair.skip(found.unreadable, numbers, lambda _: None)

@@ -71,7 +71,7 @@ async def test_a_topic_is_made_shown_changed_and_deleted(
 async def test_a_topic_is_made_though_brokers_do_not_show_it_yet(
     autojump_clock: MockClock, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broker of Kafka hears of a topic after the controller has answered that it is made."""
+    """A Kafka broker gets a new topic only after the controller has answered the client."""
     async with kafka_world() as world:
 
         async def old(topics: object = None) -> ClusterMetadata:
@@ -86,7 +86,7 @@ async def test_a_topic_is_made_though_brokers_do_not_show_it_yet(
 async def test_a_cluster_that_does_not_say_how_many_partitions_it_made(
     autojump_clock: MockClock, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As before Kafka 2.4, and where the right to see configs lacks."""
+    """Kafka does not say it before 2.4, nor to a client that may not see configs."""
     async with trio.open_nursery() as nursery:
         broker = ScriptedBroker(nursery)
         broker.answers["Metadata"] = lambda asked: me.MetadataResponse(
@@ -166,7 +166,7 @@ async def test_what_the_cluster_refuses_is_said(
             await describe(cluster, "missing", shows_defaults=False, as_json=False)
         with pytest.raises(Failed, match="there is no topic missing"):
             await delete(cluster, ["orders", "missing"], yes=True, as_json=False)
-        # Nothing is deleted without an answer.
+        # Without an answer to its question the command deletes nothing.
         assert await delete(cluster, ["orders"], yes=False, as_json=False) == 1
         assert "orders" in (await cluster.refresh(None)).topics
 

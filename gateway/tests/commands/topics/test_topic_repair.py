@@ -1,4 +1,4 @@
-"""`tidegate topic repair` and `inspect --log`, as a person runs them, on files and SQLite."""
+"""`tidegate topic repair` and `inspect --log`, as an operator runs them, on files and SQLite."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ DEV = ("dev", "--port", "0", "--admin-port", "0")
 LOG = "sqlite:tidegate-data/metadata.db"
 OBJECTS = Path("tidegate-data/objects")
 TOPIC = "orders"
-# The proof of a loss takes minutes by default.
+# By default the proof of a loss takes minutes.
 BRIEFLY = ("--proof-seconds", "1")
 
 
 def produced(process: Process, flushes: int, first: int = 0) -> None:
-    """Ten records in each object."""
+    """Write objects of ten records each."""
     producer = Producer({"bootstrap.servers": process.servers, "enable.idempotence": True})
     for flush in range(flushes):
         for number in range(10):
@@ -30,7 +30,7 @@ def produced(process: Process, flushes: int, first: int = 0) -> None:
 
 
 def consumed(process: Process, count: int, offset: int = 0) -> list[int]:
-    """Return the values of the next records, which are their offsets, too."""
+    """Return the values of the next records, which are equal to their offsets."""
     consumer = Consumer({"bootstrap.servers": process.servers, "group.id": "g"})
     try:
         consumer.assign([TopicPartition(TOPIC, 0, offset)])
@@ -44,7 +44,7 @@ def consumed(process: Process, count: int, offset: int = 0) -> list[int]:
 
 
 def keys(folder: Path) -> list[str]:
-    """The WAL objects in the order in which they were written."""
+    """Return the WAL objects in the order in which they were written."""
     files = (folder / OBJECTS).rglob("wal/*/*/*")
     return sorted(str(each.relative_to(folder / OBJECTS)) for each in files if each.is_file())
 
