@@ -1,4 +1,4 @@
-"""The second tier of the simulator: it finds nothing in the rules and folds, and planted bugs."""
+"""The second tier of the simulator: it finds planted bugs, and none in the rules and folds."""
 
 from __future__ import annotations
 

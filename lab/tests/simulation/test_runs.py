@@ -78,7 +78,7 @@ def test_the_same_seed_gives_the_same_run() -> None:
 
 
 def test_a_client_that_connects_to_a_dying_gateway_is_refused() -> None:
-    """In this seed a client connects after the gateway's tasks, and before its life, have ended."""
+    """In this seed the gateway's tasks have ended, but its life has not, when a client connects."""
     assert simulate(756, 500).violations == ()
 
 

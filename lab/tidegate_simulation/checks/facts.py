@@ -125,7 +125,10 @@ class Facts:
                 yield event, value_of(event)
 
     def may_be_gone(self, value: int) -> bool:
-        """Return whether a record may be gone; if its offset is unknown, by any loss of its key."""
+        """Return whether a record may be gone.
+
+        If its offset is unknown, it may be part of any loss of its key.
+        """
         sent = self.sent[value]
         if sent.key in self.dropped or self.may_be_compacted(value, sent.acked_offset):
             return True

@@ -1,4 +1,4 @@
-"""Readers of `__consumer_offsets`, as tools that watch lag are: by names, and all partitions."""
+"""Readers of all partitions of `__consumer_offsets`, by the topic's name, like tools for lag."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Violation:
 class World:
     """See the module's head.
 
-    version: the cluster's level, as was promised.  operation: the number of the present one.
+    version: the cluster's level by the answers so far.  operation: the number of the present one.
     changes: log positions of the last accepted change of configs, by the topic's name.
     """
 

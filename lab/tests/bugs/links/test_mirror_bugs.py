@@ -81,7 +81,7 @@ def follows_no_log_start(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_steps(patch: pytest.MonkeyPatch) -> None:
-    """The state hears nothing of transactions and epochs."""
+    """The state gets no events about transactions and epochs."""
     patch.setattr(mirrored_batches.MirrorJudge, "events", lambda self: ())
 
 

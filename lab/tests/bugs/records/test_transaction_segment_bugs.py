@@ -24,7 +24,7 @@ _READS = {"aborted read", "torn transaction", "lost transaction", "skipped"}
 
 
 def serves_no_aborts(patch: pytest.MonkeyPatch) -> None:
-    """Readers get the marker of another producer for an abort, and hide later records."""
+    """An abort marker has another producer's id, so readers hide the producer's later records."""
 
     def batch(**fields: Any) -> bytes:
         other = {} if fields["committed"] else {"producer_id": fields["producer_id"] + 1}

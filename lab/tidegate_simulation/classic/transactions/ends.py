@@ -4,8 +4,8 @@ EndTxn v5 (transaction.version 2) bumps the epoch with each end.  So a repeat na
 the present one, or the previous producer id and its last epoch.  Before v5 a repeat names the
 present epoch, and so does a late request for an earlier transaction.
 
-If the coordinator aborts in the last epoch of version 2, the producer id is replaced, as in the
-newest Kafka (KAFKA-20090).
+With transaction.version 2, if the coordinator itself aborts in the last epoch, it replaces the
+producer id, as in the newest Kafka (KAFKA-20090).
 """
 
 from __future__ import annotations

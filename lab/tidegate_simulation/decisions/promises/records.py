@@ -3,7 +3,7 @@
 Offsets have no gap, repeats are recognised, and no batch is refused without a cause.
 
 The judge is called in the order of the log, so it needs no knowledge of rules or folds but Kafka's:
-an accepted batch lies at its partition's end, a repeated one where it lay the first time.
+an accepted batch gets the offsets at its partition's end, a repeated one those of the first time.
 """
 
 from __future__ import annotations

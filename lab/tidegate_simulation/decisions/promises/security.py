@@ -1,4 +1,4 @@
-"""The promises of answers about ACLs, passwords, quotas and tokens: exactly what was said holds."""
+"""The promises of answers about ACLs, passwords, quotas and tokens: what they said must hold."""
 
 from __future__ import annotations
 
