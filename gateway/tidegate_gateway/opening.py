@@ -74,7 +74,7 @@ from .work.pools import thread_pools
 
 _log = structlog.get_logger("tidegate.app")
 
-# The zone of a gateway without broker.rack; the name is part of its objects' keys.
+# The zone of a gateway without broker.rack.  The keys of its objects contain this name.
 NO_ZONE: Final = "default"
 MAX_PEER_CONNECTIONS: Final = 256
 CACHE_THREADS: Final = 4
@@ -83,7 +83,7 @@ LAST_AUDIT_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of a gateway; admin, peer, data: None if the gateway has none.
+    """The parts of a gateway.  admin, peer, data: None if the gateway does not have them.
 
     The listeners are bound, but do not listen yet.
     """
@@ -103,7 +103,7 @@ async def opened(
 ) -> AsyncGenerator[Parts | None, None]:
     """Open all parts of a gateway; close them again in the opposite order.
 
-    Yields None if a signal comes first.
+    Yield None if a signal comes first.
     """
     async with AsyncExitStack() as stack:
         addresses = listen_addresses(settings)
@@ -187,7 +187,7 @@ async def serve_peers(gateway: Gateway, listener: Listener) -> None:
 
 
 async def _opened_audit_log(settings: BrokerSettings, stack: AsyncExitStack) -> AuditLog | None:
-    """Open the audit log, which ends with what the gateway did last; None without one."""
+    """Open the audit log, which outlives all parts that write to it; return None without one."""
     path = settings.text("audit.log.file")
     if not path:
         return None
@@ -217,7 +217,7 @@ def _next_log_opener(settings: BrokerSettings) -> OpenLog:
 
 
 async def _opened_log(url: Secret, signals: AsyncIterator[int]) -> MetadataLog | None:
-    """Wait for the log; None if a signal comes first."""
+    """Wait for the log to open; return None if a signal comes first."""
     opened: list[MetadataLog] = []
     numbers: list[int] = []
     async with trio.open_nursery() as nursery:
@@ -238,7 +238,7 @@ async def _opened_log(url: Secret, signals: AsyncIterator[int]) -> MetadataLog |
 
 
 def _hold_cache_folder(settings: BrokerSettings) -> CacheFolder | None:
-    """Lock the cache's folder; None without a cache.
+    """Lock the cache's folder; return None without a cache.
 
     If the disk cannot be used, the gateway runs without the cache.
 

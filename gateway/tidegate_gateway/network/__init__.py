@@ -1,1 +1,1 @@
-"""Sockets, connections, and the bounds on their memory."""
+"""Sockets, connections, and the limits on their memory."""

@@ -1,15 +1,15 @@
 """Receive buffers, pooled and bounded.
 
-The gateway parses requests in place, and record batches stay where they were received until their
-WAL object is sealed.  So an arena is *pinned* once for each produce request in it.  The pool reuses
-an arena that is not pinned and that no connection receives into.
+The gateway parses requests in place.  Record batches stay in the receive buffer, an arena, until
+their WAL object is sealed.  So each produce request in an arena *pins* it once.  The pool reuses an
+arena when it is not pinned and no connection receives into it.
 
 A connection that sends little gets small arenas, and holds at most a few of them.  A connection
-that sends large or many produce requests gets large arenas.  Large arenas are the gateway's bound
-on buffered bytes: at the bound the next produce request waits, and all other requests continue.  A
-frame larger than a large arena gets an arena of its own size, from a share of the bound that always
-admits one.  Large frames of other requests have a bound of their own, at which only such frames
-wait.  Heartbeats, which keep a client alive, are small.
+that sends large or many produce requests gets large arenas.  There is a limit on the bytes of all
+large arenas: at the limit the next produce request waits, and all other requests continue.  A frame
+larger than a large arena gets an arena of the frame's size.  Such arenas have a share of the limit,
+which always admits one of them.  Large frames of other requests have a separate limit, at which
+only such frames wait.  Heartbeats are small, so they never wait for memory.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .byte_budget import ByteBudget
 
 SMALL_BYTES = 64 * 1024
 LARGE_BYTES = 4 << 20
-# Idle arenas that the pool keeps; the memory of further ones goes back to the system.
+# How many idle arenas the pool keeps; the memory of further ones goes back to the system.
 KEPT_SMALL = 256
 KEPT_LARGE = 8
 JUMBO_SHARE = 0.25
-# The bound on all frames together that are neither Produce nor small: four of the largest.
+# The limit on the sum of all large frames other than Produce: four frames of the largest size.
 CONTROL_BYTES = 32 << 20
 
 
@@ -42,8 +42,8 @@ class Holder(Protocol):
 class Arena:
     """A buffer with a filled part: bytes [start, end) are received and not yet consumed.
 
-    size_bytes: of the whole buffer.  holder: receives into it; None after release().
-    budget: counts its bytes; None for a small one.
+    size_bytes: of the whole buffer.  holder: the receiver that uses the arena; None after
+    release().  budget: counts its bytes; None for a small arena.
     """
 
     __slots__ = (
@@ -64,7 +64,7 @@ class Arena:
         self._free: trio.Event | None = None
         self.holder: Holder | None = None
         self.budget: ByteBudget | None = None
-        # A large bytearray is filled with zeros: a frame's declared length alone would cost memory.
+        # Not a bytearray if large: its zeros would take memory at once, for a mere declared length.
         buffer = bytearray(size_bytes) if size_bytes <= SMALL_BYTES else mmap(-1, size_bytes)
         self.data = memoryview(buffer)
         self.size_bytes = size_bytes
@@ -73,15 +73,15 @@ class Arena:
 
     @property
     def is_pinned(self) -> bool:
-        """Whether batches in it still wait for their WAL object to be sealed."""
+        """Whether batches in this arena still wait for their WAL object to be sealed."""
         return self._pins > 0
 
     def pin(self) -> None:
-        """Keep the bytes unchanged for one more produce request."""
+        """Keep the bytes unchanged for a further produce request."""
         self._pins += 1
 
     def unpin(self) -> None:
-        """Remove one produce request's pin.  A connection releases an arena that it has emptied."""
+        """Remove a produce request's pin.  If the arena is empty, its connection releases it."""
         self._pins -= 1
         if self._pins:
             return
@@ -93,13 +93,13 @@ class Arena:
             self.holder.drop_arena()
 
     async def wait_until_free(self) -> None:
-        """Wait until the WAL objects of all batches in it are sealed."""
+        """Wait until the WAL objects of all batches in this arena are sealed."""
         while self.is_pinned:
             self._free = trio.Event()
             await self._free.wait()
 
     def release(self) -> None:
-        """End the receiving connection's use of it."""
+        """Detach the arena from its connection."""
         self.holder = None
         if not self._pins:
             self._pool.give_back(self)
@@ -109,9 +109,9 @@ class ArenaPool:
     """Hands out arenas.
 
     Args:
-      max_large_bytes: bound on all Produce arenas above SMALL_BYTES together.  A JUMBO_SHARE of it
-          is for frames larger than a large arena: when such frames stall, only other such frames
-          wait.
+      max_large_bytes: limit on the sum of all Produce arenas above SMALL_BYTES.  The part
+          JUMBO_SHARE of it is for frames larger than a large arena: if such frames stall, only
+          other such frames wait.
     """
 
     def __init__(self, max_large_bytes: int) -> None:
@@ -124,7 +124,7 @@ class ArenaPool:
 
     @property
     def large_bytes(self) -> int:
-        """The bytes that count against the bound."""
+        """The bytes that count against max_large_bytes."""
         return self._large_budget.used_bytes + self._jumbo_budget.used_bytes
 
     @property
@@ -139,7 +139,8 @@ class ArenaPool:
     async def control(self, size_bytes: int) -> Arena:
         """Return an arena for one frame that is not Produce; waits at CONTROL_BYTES.
 
-        The client declares the size; a page of the arena takes memory when bytes arrive for it.
+        The client declares the size, but a page of the arena takes memory only when its bytes
+        arrive.
         """
         await self._control_budget.take(size_bytes)
         arena = Arena(self, size_bytes)
@@ -147,13 +148,13 @@ class ArenaPool:
         return arena
 
     async def large(self, size_bytes: int = LARGE_BYTES) -> Arena:
-        """Return an arena of at least size_bytes; waits, first come first served, at the bound."""
+        """Return an arena of at least size_bytes; at the limit, wait in order of arrival."""
         size_bytes = max(size_bytes, LARGE_BYTES)
         await self._budget_of(size_bytes).take(size_bytes)
         return self._counted(size_bytes)
 
     def large_nowait(self) -> Arena | None:
-        """Return an arena of LARGE_BYTES, or None at the bound."""
+        """Return an arena of LARGE_BYTES, or None at the limit."""
         if not self._large_budget.take_nowait(LARGE_BYTES):
             return None
         return self._counted(LARGE_BYTES)

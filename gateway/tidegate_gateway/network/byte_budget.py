@@ -1,4 +1,4 @@
-"""A bound in bytes; callers wait for it, first come first served.  It always admits one caller."""
+"""A limit in bytes; callers wait in order of arrival.  It always admits one caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The facts that a handler has about a request, beside the request itself."""
+"""The facts that a handler gets about a request, besides the request itself."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ANONYMOUS: Final = "User:ANONYMOUS"
 
 
 class Login(Enum):
-    """How a client has logged in by SASL, if it has."""
+    """How a client has logged in by SASL, if at all."""
 
     NONE = auto()
     CREDENTIALS = auto()
@@ -34,19 +34,19 @@ class Rights(Protocol):
 
     @property
     def principal(self) -> str:
-        """Return whose rights these are."""
+        """Return the principal of these rights."""
         ...
 
     def may(self, operation: Operation, kind: ResourceType, name: str) -> bool:
-        """Return whether the client may do this with that resource; log it if not."""
+        """Return whether the client may do an operation on a resource; log a denial."""
         ...
 
     def sees(self, operation: Operation, kind: ResourceType, name: str) -> bool:
-        """Do the same without a log line: for what is left out of an answer in silence."""
+        """Return the same without a log line, for resources that an answer silently leaves out."""
         ...
 
     def may_any(self, operation: Operation, kind: ResourceType) -> bool:
-        """Return whether there is any resource of a type with which the client may do this."""
+        """Return whether the client may do an operation on at least one resource of a type."""
         ...
 
 
@@ -63,7 +63,7 @@ class Cost(Protocol):
 
     @property
     def fetch_bytes(self) -> int | None:
-        """How many bytes a fetch may bring at most; None for any number."""
+        """The most bytes of records for a fetch; None for no limit."""
         ...
 
     def fetch(self, size_bytes: int, now_ms: int) -> bool:
@@ -75,7 +75,7 @@ class Cost(Protocol):
         ...
 
     def spend_seconds(self, seconds: float, now_ms: int) -> None:
-        """Count processor time of a thread; it may end after the request."""
+        """Count the CPU time of a thread; this may come after the request's end."""
         ...
 
 
@@ -90,20 +90,19 @@ class Peer:
     produced_bytes, fetched_bytes: see zone_traffic.py.
     plain_prefix_end: the length of the prefix that its produce requests share; see
       produce_fast_path.py.
-    was_sent_away: whether a produce request of it was refused because clients should turn to other
-      gateways, or a batch that was not written and comes again; see produce.py.
-    was_fetch_refused: whether the last answer to a fetch of it that said that clients should turn
-      to other gateways named none; see read_steering.py.
-    was_refused: whether a batch was refused that the client may send again, after later ones that
-      it has already sent: produce.py looks at these.
-    principal: who the client is; "User:ANONYMOUS" without authentication.
-    login: by SASL.  session_ends_at: when the authenticated session ends, seconds on Trio's clock.
-    forward_line: of the batches that were forwarded to other clusters; None before the first.
-    rights: its own; None before they are asked for, and without an authorizer.
-    software: its name and version as the client told them (KIP-511); ("", "") if it did not.
-    telemetry_id: of the client instance that asked here which metrics to push, or pushed (KIP-714).
-    is_limited: whether produce requests of it use up a quota: produce.py looks at these.
-    fetch_work: of its last fetch.
+    was_sent_away: whether a produce request was refused to send the client to another gateway, or a
+      batch was not written and the client sends it again; see produce.py.  was_fetch_refused: about
+      the last fetch answer that sent the client to other gateways: whether it named no gateway; see
+      read_steering.py.  was_refused: whether a batch was refused that the client may send again
+      after later ones, which are already under way: produce.py checks such batches.  principal: who
+      the client is; "User:ANONYMOUS" without authentication.  login: how the client has logged in.
+      session_ends_at: the end of the authenticated session, in seconds on Trio's clock.
+      forward_line: orders the batches that are forwarded to other clusters; None before the first
+      batch.  rights: the client's; None before their first use, and without an authorizer.
+      software: the name and version that the client sent (KIP-511); ("", "") if it sent none.
+      telemetry_id: the id of the client instance that asked for a telemetry subscription, or pushed
+      metrics (KIP-714).  is_limited: whether its produce requests have a quota, which produce.py
+      applies.  fetch_work: the cost of its last fetch.
     """
 
     host: str
@@ -130,8 +129,9 @@ class Peer:
 
     @property
     def may_have_tokens(self) -> bool:
-        """Return whether it may ask about delegation tokens: not by a token, nor without a login
-        or a certificate (KIP-48).
+        """Return whether the client may use the APIs for delegation tokens (KIP-48).
+
+        A client that logged in by a token may not, nor a client without a login or certificate.
         """
         if self.login is Login.NONE:
             return self.principal != ANONYMOUS
@@ -152,9 +152,9 @@ class Call:
 
     note_refused: called with each feature that the request asks for and the gateway refuses; see
       refused_features.py.
-    is_gone: returns whether the client has closed its connection, as far as is known.
-    cost: what the request uses of its client's quotas; None if none holds.
-    audit: takes note of what the request changes; None without an audit log.
+    is_gone: returns whether the client is known to have closed its connection.  cost: counts
+    against the client's quotas; None if the client has none.  audit: notes the request's changes;
+    None without an audit log.
     """
 
     version: int

@@ -1,4 +1,4 @@
-"""The name and version of its software that a client tells in ApiVersions (KIP-511).  Pure."""
+"""The name and version of its software that a client sends in ApiVersions (KIP-511).  Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ MAX_CHARACTERS: Final = 50
 
 
 def software_of(request: ApiVersionsRequest, version: int) -> tuple[str, str]:
-    """Return the beginnings of the name and version of a request that is well told; ("", "") if it
-    has none.
-    """
+    """Return the name and version of a valid request, cut to a limit; ("", "") if it has none."""
     if version < TOLD_SINCE:
         return "", ""
     name, release = request.client_software_name, request.client_software_version
@@ -24,7 +22,7 @@ def software_of(request: ApiVersionsRequest, version: int) -> tuple[str, str]:
 
 
 def is_well_told(request: ApiVersionsRequest, version: int) -> bool:
-    """Return whether the request's names are such that Kafka takes them."""
+    """Return whether Kafka would accept the request's name and version."""
     if version < TOLD_SINCE:
         return True
     name, release = request.client_software_name, request.client_software_version

@@ -1,17 +1,17 @@
-"""One client connection: frames in, replies out in the same order.
+"""One client connection: receives frames, and sends replies in the same order.
 
 One task receives, parses and handles.  The gateway handles a produce request in two stages.  Stage
-one gives its batches their place in the log and returns, so that the task reads the next request at
-once.  Stage two fills its reply slot when the commit's outcome is known.  The task answers all
-other requests before it reads the next one, as Kafka does.
+one fixes the place of its batches in the log and returns, so the task reads the next request at
+once.  Stage two fills its reply slot when the commit's outcome is known.  The task answers any
+other request before it reads the next one, as Kafka does.
 
 Replies leave in the order of requests.  The code that fills a slot calls flush(), which sends as
 much as the socket takes without waiting.  _drain_in_background(), in the connection's own nursery,
 sends the rest.  A reply that cannot be sent for SEND_TIMEOUT_SECONDS closes the connection.  Bytes
-that are left to send count in the memory of all replies; bytes that leave at once never count.
+that wait to be sent count in the memory of all replies; bytes that leave at once do not.
 
-A client above a quota is muted: the received requests are handled and answered, and the gateway
-receives no more for a while (KIP-219).
+A client above a quota is muted (KIP-219): the gateway still answers the received requests, but
+receives no further ones for a while.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from .transport import Buffer, Transport, TransportBroken
 _log = structlog.get_logger("tidegate.connection", STRANGERS_LINES)
 
 SEND_TIMEOUT_SECONDS = 30.0
-# While the client leaves more than this unread, its next request waits.
+# While more than this is unsent, since the client does not read, its next request waits.
 MAX_UNSENT_BYTES = 1 << 20
-# The same for replies that are ready, but must follow the reply of a produce request.
+# The same for finished replies that must wait for the reply of an earlier produce request.
 MAX_HELD_BYTES = 16 << 20
-# After this many requests of one client, received together, other clients have a turn.
+# After this many requests of one client in one receive, other clients have a turn.
 FRAMES_A_TURN = 100
 
 
@@ -102,7 +102,8 @@ class Connection:
                     try:
                         await self._serve_requests()
                     finally:
-                        # Callers may flush() until the nursery has closed; it takes no more tasks.
+                        # From here on the nursery takes no new tasks, but callers may still call
+                        # flush().
                         self._nursery = None
                     nursery.cancel_scope.cancel()
         except* (CloseConnection, RemoteProtocolError) as errors:
@@ -122,7 +123,7 @@ class Connection:
         await self.send_rest()
 
     def start_soon(self, work: Callable[[], Awaitable[None]]) -> bool:
-        """Begin work that ends with the connection; return False if that is about to close.
+        """Start work that ends with the connection; return False if the connection is closing.
 
         The work may raise CloseConnection.
         """
@@ -136,7 +137,7 @@ class Connection:
         return self._transport.is_gone()
 
     def abort(self, reason: str = "") -> None:
-        """Close from outside, at once."""
+        """Close the connection at once, from another task."""
         if reason:
             _log.warning("closed a connection", peer=_name(self.peer), reason=reason)
         self._scope.cancel()
@@ -148,7 +149,7 @@ class Connection:
         self._book()
 
     async def send_rest(self) -> None:
-        """Send the remaining replies: a client that sends no more may still read them."""
+        """Send the remaining replies, since a client that sends no more requests may still read."""
         with trio.move_on_after(SEND_TIMEOUT_SECONDS):
             while len(self._line) or self._line.unsent_bytes:
                 await self._sent.wait()
@@ -166,29 +167,30 @@ class Connection:
             if self._is_behind():
                 await self._catch_up()
             if not self.receiver.holds(arena):
-                return  # the connection released it with its last frame
-            # Only now: while start < end, unpin() does not take the arena from the connection.
+                return  # the arena was released with its last frame
+            # Only after the handler: while start < end, unpin() does not take the arena from the
+            # connection.
             arena.start = end if end < arena.end else start
             if not count % FRAMES_A_TURN:
                 await trio.lowlevel.checkpoint()
         await self.receiver.make_room(arena, frames)
 
     def hand_over(self, handler: FrameHandler, limits: ConnectionLimits) -> None:
-        """Let another handler have the frames from now on, under these limits."""
+        """Pass all further frames to another handler, with other limits."""
         self._handler = handler
         self._limits = limits
         self.receiver.take_limits(limits)
 
     def allow_seconds(self, seconds: float) -> None:
-        """Close a client that then waits for no answer, unless called again before; inf: do not."""
+        """Close the connection if it is idle after this time; a later call replaces the time."""
         self._ready_by = trio.current_time() + seconds
 
     def mute(self, seconds: float) -> None:
-        """Receive nothing more for so long; a longer time stays."""
+        """Receive nothing for these seconds; a longer earlier mute stays."""
         self._muted_until = max(self._muted_until, trio.current_time() + seconds)
 
     def unmute(self) -> None:
-        """Continue receiving at once."""
+        """End the mute: receive again at once."""
         self._muted_until = 0.0
         self._unmuted.set()
         self._unmuted = trio.Event()
@@ -196,8 +198,8 @@ class Connection:
     async def _pace(self) -> None:
         """Receive little at a time from a client with a quota, and wait while it is muted.
 
-        As in Kafka, a quota is asked before the next request is received.  A frame under way holds
-        memory, so it is received to its end first.
+        As in Kafka, the quota decides before the next request is received.  A frame under way holds
+        memory, so the gateway first receives it to its end.
         """
         is_under_way = self.receiver.receive_little()
         if not is_under_way and trio.current_time() < self._muted_until:
@@ -209,7 +211,7 @@ class Connection:
             self._muted_until = 0.0
 
     def let_go(self, arena: Arena) -> None:
-        """Release the arena of a decoded request: others use the memory while it waits."""
+        """Release the arena of a decoded request, for others to use while the request waits."""
         self.receiver.let_go(arena, self._frame_end)
 
     def check_patience(self, now: float, idle_seconds: float = inf) -> None:
@@ -220,7 +222,7 @@ class Connection:
         if now >= self._ready_by and self._is_idle:
             return self.abort("it did not authenticate in time")
         idle_seconds = min(idle_seconds, self._limits.idle_seconds)
-        # A client with replies to read is not idle; SEND_TIMEOUT_SECONDS bounds how long it reads.
+        # A client with unsent replies is not idle; SEND_TIMEOUT_SECONDS is the limit for those.
         reason = self.receiver.lost_patience(now, idle_seconds, is_idle=self._is_idle)
         if reason is not None:
             self.abort(reason)
@@ -232,9 +234,10 @@ class Connection:
         return not (len(self._line) or self._line.unsent_bytes)
 
     def close_between_requests(self) -> None:
-        """Close if the client keeps asking, but not at this moment.
+        """Close the connection if the client keeps sending requests, but has none under way now.
 
-        Call it a moment after check_patience(), so that the client has read its last answer.
+        The caller calls this a moment after check_patience(), so that the client has read its last
+        answer.
         """
         if self._is_idle and self.receiver.is_between_requests():
             self.abort("")
@@ -281,7 +284,7 @@ class Connection:
             self._book()
 
     def _book(self) -> None:
-        """Update the memory of all replies with this connection's share."""
+        """Update this connection's part of the memory of all replies."""
         memory_bytes = self._line.memory_bytes
         self._reply_memory.used_bytes += memory_bytes - self._booked_bytes
         self._booked_bytes = memory_bytes
@@ -329,13 +332,13 @@ class ReplyFlusher:
         self._dirty[connection] = None
 
     def flush(self) -> None:
-        """Send the replies that are ready on all of them."""
+        """Send the ready replies of all these connections."""
         dirty, self._dirty = self._dirty, {}
         for connection in dirty:
             try:
                 connection.flush()
             except Exception:
-                # A bug that one client meets closes its connection, and affects no other client.
+                # A bug that one client triggers closes only that client's connection.
                 _log.exception("replies could not be sent")
                 connection.abort("internal error")
 
@@ -349,7 +352,7 @@ def fill(slot: ReplySlot, header: bytes, body: list[Buffer] | bytearray) -> None
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
     error = errors.exceptions[0]
-    # The element type of a group within a group is not known.
+    # The type checker does not know the element type of a nested group.
     return _first(error) if isinstance(error, BaseExceptionGroup) else error  # pyright: ignore[reportUnknownArgumentType]
 
 

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class FetchWork:
-    """waited_seconds: for records.  gets: requests to the object store that this fetch sent; those
-    that another fetch had sent already are that one's.  size_bytes: of its records.
+    """The cost of a fetch.
+
+    waited_seconds: for records.  gets: requests to the object store that this fetch sent, not those
+    that it shared with an earlier fetch.  size_bytes: of its records.
     """
 
     waited_seconds: float = 0.0

@@ -1,8 +1,8 @@
-"""Batches that one client connection has forwarded to other clusters, in the order to be kept.
+"""Keeps the order of the batches that a client connection forwards to other clusters.
 
 Batches of a connection to one partition reach the source in the order in which they were sent.  So
-all of them that lack an answer go over one connection to the source, and after a refused one the
-next is not forwarded: the client sends all of them again on a new connection, in order.
+all batches without an answer go over one connection to the source.  After a refused batch the next
+one is not forwarded: the client sends all of them again on a new connection, in order.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ Place: TypeAlias = tuple[bytes, int]
 class ForwardLine:
     """See the module's head.
 
-    lane: the number of its connection to each broker of a source.  is_lost: the outcome of a batch
-    is unknown, so nothing is forwarded any more.  refused: partitions with a refused batch that the
-    client may send again.  turned_back: batches that must begin before all later ones; see
-    requests/records/turned_back.py.
+    lane: the number of the connection that this line uses at each broker of a source.  is_lost: the
+    outcome of a batch is unknown, so nothing is forwarded any more.  refused: partitions with a
+    refused batch that the client may send again.  turned_back: batches that must begin before all
+    later ones; see requests/records/turned_back.py.
     """
 
     __slots__ = ("_changed", "_unanswered", "is_lost", "lane", "refused", "turned_back")
@@ -41,14 +41,15 @@ class ForwardLine:
         return any(each and each[-1] is not upstream for each in found)
 
     def begin(self, places: Sequence[Place], upstream: object) -> None:
-        """Note batches that are sent now."""
+        """Note that a batch of each partition is sent now."""
         for each in places:
             self._unanswered.setdefault(each, []).append(upstream)
 
     def end(self, places: Sequence[Place]) -> None:
-        """Note that a batch of each partition has its answer, or gets none.
+        """Note that a batch of each partition has its answer, or will get none.
 
-        All of a partition's batches without an answer went the same way.
+        A partition's batches without an answer are all on one connection, so any of its entries can
+        be removed.
         """
         for each in places:
             upstreams = self._unanswered[each]
@@ -73,7 +74,7 @@ class ForwardLine:
             await self.wait_for_change()
 
     async def wait_for_change(self) -> None:
-        """Wait for an answer."""
+        """Wait for any change of this line, such as an answer."""
         await self._changed.wait()
 
     def _change(self) -> None:

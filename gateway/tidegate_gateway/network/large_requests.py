@@ -1,14 +1,14 @@
 """Reads large requests and writes large answers in steps, so that other tasks run in between.
 
 A few bytes make an element, and an element costs microseconds and hundreds of bytes.  So generators
-read large requests and write large answers (see protocol/README.md), STEPS_A_TURN at a time.
-However many clients send them, the gateway writes one large answer at a time, and reads one large
-request at a time in each of two lanes.
+read large requests and write large answers (see protocol/README.md), STEPS_A_TURN at a time.  The
+gateway writes one large answer at a time, and reads one large request at a time in each of two
+lanes.
 
 The elements of the requests in work are bounded, for each request and for each lane.  The gateway
-refuses a request with too many elements before it reads them.  At a lane's bound a request waits,
-and holds only its bytes.  Members of groups have a lane of their own: on the same connection, the
-heartbeats that keep them in the group follow these requests.
+refuses a request with too many elements before it reads them.  At a lane's limit a request waits,
+and holds only its bytes.  Requests of group members have a separate lane, since the heartbeats that
+keep a member in its group wait behind them on the same connection.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ Result = TypeVar("Result")
 # The gateway reads larger bodies in turns.
 LARGE_BODY_BYTES: Final = 16 << 10
 STEPS_A_TURN: Final = 50
-# The most elements of all arrays of a request; they take less than 64 MiB of memory
+# The most elements in all arrays of a request; these take less than 64 MiB of memory
 # (docs/performance.md).
 MAX_ELEMENTS: Final = MAX_REQUEST_ELEMENTS
 MAX_ELEMENTS_AT_ONCE: Final = 300_000
-# The most elements at once in requests of group members.  Like theirs, the elements of a Fetch are
-# soon released.
+# The most elements at once in the lane of group members.  A Fetch uses this lane, too, since its
+# elements are also released soon.
 MAX_MEMBERS_ELEMENTS_AT_ONCE: Final = 100_000
-# The most batches of one Produce request; a client sends one batch of a partition at a time.
+# The most batches of one Produce request, which has one batch for each partition.
 MAX_BATCHES: Final = 10_000
 FREED_A_TURN: Final = 1_000
 """Rows of an answer."""
-# How long a request waits for other large requests to be answered.
+# How long a request may wait for other large requests.
 PATIENCE_SECONDS: Final = 60.0
 
 
 def in_turns(
     messages: ModuleType, name: str
 ) -> Callable[[Any, int], Generator[int, None, Any]] | None:
-    """Return the function that decodes or encodes in turns; None if that never takes long."""
+    """Return the generator that decodes or encodes in turns; None if this never takes long."""
     found: Callable[[Any, int], Generator[int, None, Any]] | None
     found = getattr(messages, name + "_in_turns", None)
     return found
 
 
 class _Lane:
-    """Large requests that share a bound, and are read one at a time."""
+    """Large requests that share a limit, and are read one at a time."""
 
     def __init__(self, max_elements: int) -> None:
         self.budget = ByteBudget(max_elements)
@@ -84,16 +84,16 @@ class Reading:
         self.elements += elements
 
     def release(self) -> None:
-        """Give the elements back: the request is answered, or waits without them."""
+        """Give the elements back, when the request is answered, or waits without them."""
         self.lane.budget.give(self.elements)
         self.elements = 0
 
 
 async def read_batches(work: Generator[int, None, Result]) -> Result:
-    """Return the generator's result: a produce request, whose bytes the arenas bound.
+    """Return the generator's result, a produce request; arenas limit the bytes of these requests.
 
     Raises:
-      RemoteProtocolError: it has more than MAX_BATCHES elements; see also the generator.
+      RemoteProtocolError: the request has more than MAX_BATCHES elements; see also the generator.
     """
     left = MAX_BATCHES
     while True:
@@ -117,11 +117,11 @@ class LargeRequests:
 
     @property
     def elements(self) -> int:
-        """The number of elements that the large requests in work hold."""
+        """The number of elements of all large requests that are being handled."""
         return self._members.budget.used_bytes + self._others.budget.used_bytes
 
     def reading(self, max_elements: int = MAX_ELEMENTS, *, is_of_members: bool = False) -> Reading:
-        """Return the counter of a request's elements; the caller releases it in the end.
+        """Return the counter of a request's elements, which the caller must release.
 
         max_elements: smaller for requests whose elements cost more, or whose clients never need as
         many.
@@ -131,7 +131,7 @@ class LargeRequests:
     async def decoded(
         self, messages: ModuleType, body: memoryview, version: int, reading: Reading
     ) -> Any:
-        """Return the request in a body, in turns where its API can have many elements.
+        """Decode a body, in turns if requests of the API can have many elements.
 
         Raises:
           RemoteProtocolError: see read().
@@ -179,9 +179,10 @@ class LargeRequests:
 
 
 async def freed(response: Any, *, nested: bool = True) -> None:
-    """Drop the rows of an answer that is encoded, in turns: a million at once take 0.2 s.
+    """Free the rows of an encoded answer in turns: to free a million at once takes 0.2 s.
 
-    No other object may hold the lists of the answer.  nested: nor those of its rows.
+    No other object may use the answer's lists.  nested: also free lists within rows, which no other
+    object may use either.
     """
     for rows in _long_lists(response, nested=nested):
         while rows:

@@ -1,7 +1,7 @@
 """The in-memory twin of a TCP connection, for tests and simulation.
 
-The other end receives the bytes in the order in which one end sent them.  A bounded buffer stands
-for the kernel's, so that a reader that stops reading blocks the writer.
+Each end receives the bytes in the order in which the other sent them.  A buffer of limited size
+stands for the kernel's, so a reader that stops reading blocks the writer.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class MemoryTransport:
         return self._incoming.closed
 
     def close(self) -> None:
-        """See Transport.  Bytes sent before still arrive; later receives here are broken."""
+        """See Transport.  Bytes that were already sent still arrive; receives here then fail."""
         self._outgoing.close(broken=False)
         self._incoming.close(broken=True)
 

@@ -18,9 +18,10 @@ HEADER_SECONDS: Final = 5.0
 
 
 async def source_of(transport: Transport) -> tuple[str, int] | None:
-    """Return the client's address; None if the caller must close the connection (it is logged).
+    """Return the client's address; log and return None if the caller must close the connection.
 
-    A connection that ends before its first byte is a load balancer's health check, and not logged.
+    A connection that ends before its first byte is a load balancer's health check, so it is not
+    logged.
     """
     try:
         with trio.fail_after(HEADER_SECONDS):

@@ -1,10 +1,10 @@
 """The PROXY protocol's header, versions 1 and 2; no I/O.
 
-A load balancer that does not speak Kafka sends it to name the client whose connection it passes on.
+A load balancer sends this header to name the client whose connection it forwards.
 https://www.haproxy.org/download/1.8/doc/proxy-protocol.txt
 
 The reader must not take bytes after the header from the socket.  So read_proxy_header() returns the
-least number of missing bytes, and a reader that asks for just as many never reads too far.
+least number of missing bytes, and the reader receives at most as many.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UNIX_BYTES: Final = 216
 
 
 class BadProxyHeader(Exception):
-    """The header is malformed, so the client is unknown: close.  The text says what is wrong."""
+    """The header is malformed, so the connection must be closed.  The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class ProxyHeader:
 
 
 def read_proxy_header(data: bytes) -> ProxyHeader | int:
-    """Read all bytes received so far; return the header, or the least number of missing bytes.
+    """Parse all bytes received so far; return the header, or the least number of missing bytes.
 
     Raises:
       BadProxyHeader: the bytes do not begin a PROXY header.
@@ -105,7 +105,7 @@ def _read_v2(data: bytes) -> ProxyHeader | int:
     missing: int = _HEAD.size + length - len(data)
     if missing > 0:
         return missing
-    if command == _LOCAL:  # the proxy's own, such as a health check
+    if command == _LOCAL:  # a connection of the proxy itself, such as a health check
         return ProxyHeader(None)
     return _read_addresses(family, data[_HEAD.size : _HEAD.size + length])
 

@@ -1,4 +1,4 @@
-"""The receiving half of a connection: it fills arenas, and bounds how long a client may take.
+"""The receiving half of a connection: fills arenas, and limits how long a client may take.
 
 The gateway parses requests in place, so received bytes stay where they are.  An incomplete frame
 moves to an arena that can hold it; only large frames wait for memory (see arenas.py).
@@ -23,7 +23,7 @@ RECEIVES_IN_A_ROW = 4
 PATIENCE_STEP_SECONDS = 1.0
 QUIET_SECONDS = 0.25
 LITTLE_BYTES = 4096
-# How long a frame may lag while others wait for its memory; see _too_slow.
+# How long a slow frame is tolerated while others wait for its memory; see _too_slow.
 LAG_SECONDS = 2.0
 _PRODUCE = ApiKey.PRODUCE
 _SASL_AUTHENTICATE = ApiKey.SASL_AUTHENTICATE
@@ -37,9 +37,8 @@ class ConnectionLimits:
     """Frame sizes in bytes; times in seconds.
 
     max_frame_bytes: of a Produce request (Kafka's socket.request.max.bytes);
-    max_control_frame_bytes: of any other.
-    is_strange: the client is not authenticated yet, so that its requests, except its tokens, are
-    small.
+    max_control_frame_bytes: of any other.  is_strange: the client is not authenticated yet, so only
+    its SaslAuthenticate requests may be large.
     """
 
     max_frame_bytes: int = 100 << 20
@@ -57,7 +56,7 @@ class CloseConnection(Exception):
 class Receiver:
     """Receives for one connection.  inflow: counts its produce requests under way.
 
-    received_at: when the last bytes came, seconds on Trio's clock.
+    received_at: the time of the last receive, in seconds on Trio's clock.
     """
 
     def __init__(
@@ -78,9 +77,9 @@ class Receiver:
         self._frame_bytes = 0
         self._receive_upto: int | None = None
         self._received_in_a_row = 0
-        # A new connection has as much time as one that has just sent bytes.
+        # The idle time of a new connection starts as if it had just sent bytes.
         self._has_received = True
-        self._has_asked = False  # in the step before the last lost_patience()
+        self._has_asked = False  # in the interval before the last lost_patience()
         self._idle_since = 0.0
 
     async def receive(self) -> Arena | None:
@@ -100,7 +99,7 @@ class Receiver:
                 break
             self._is_flowing = False
             if not arena.end:
-                self.drop_arena()  # a connection that waits holds none
+                self.drop_arena()  # a waiting connection holds no arena
         self._has_received = True
         self.received_at = trio.current_time()
         arena.end += size
@@ -109,10 +108,10 @@ class Receiver:
         return arena if size else None
 
     def _keep_flowing(self, size_bytes: int) -> None:
-        """Decide whether the next receive waits first.
+        """Decide whether the next receive first waits for the socket.
 
-        After a large receive more bytes are mostly there, and a wait costs more than a try.  After
-        RECEIVES_IN_A_ROW it waits all the same, so that other tasks have a turn.
+        After a large receive, more bytes have usually arrived, and a wait takes longer than an
+        attempt.  After RECEIVES_IN_A_ROW it waits anyway, so that other tasks have a turn.
         """
         self._received_in_a_row += 1
         self._is_flowing = (
@@ -120,11 +119,11 @@ class Receiver:
         )
 
     def lost_patience(self, now: float, idle_seconds: float, *, is_idle: bool) -> str | None:
-        """Return the reason to close, "" for a quiet close; None to keep the connection.
+        """Return the reason to close, or "" to close without a log line; None to keep it open.
 
         Call it every PATIENCE_STEP_SECONDS.  is_idle: the client waits for no answer.  Such a
-        client may stay idle for idle_seconds.  A frame that has begun must end in
-        limits.frame_seconds, even if its bytes keep arriving: it holds memory.
+        client may stay idle for idle_seconds.  A frame must be complete limits.frame_seconds after
+        its begin, even if its bytes keep arriving, since it holds memory.
         """
         self._has_asked = self._has_received and self._received_in_a_row > 0
         if self._has_received or not (self._is_waiting and is_idle):
@@ -137,10 +136,11 @@ class Receiver:
         return "" if now - self._idle_since >= idle_seconds else None
 
     def is_between_requests(self) -> bool:
-        """Return whether the client sent something in the step before the last lost_patience(), and
-        nothing since.
+        """Return whether the client sent bytes before the last lost_patience(), but none since.
 
-        A client that reads a long answer asks nothing meanwhile.
+        Only the interval right before that call counts.
+
+        A client that is reading a long answer sends nothing meanwhile.
         """
         is_quiet = self._is_waiting and self._partial_since is None and not self._has_received
         return self._has_asked and is_quiet
@@ -148,8 +148,8 @@ class Receiver:
     def _too_slow(self, seconds: float) -> str | None:
         """Return the reason to close if a frame is too slow, as lost_patience() does.
 
-        A few bytes declare megabytes.  So while others wait for that memory, a frame must arrive at
-        the pace that completes it in limits.frame_seconds.
+        A few bytes can declare a frame of megabytes.  So while other frames wait for that memory, a
+        frame must arrive at the rate that completes it in limits.frame_seconds.
         """
         if seconds >= self._limits.frame_seconds:
             return "a request was not sent to its end in time"
@@ -162,7 +162,7 @@ class Receiver:
         return "a request came too slowly while others waited for its memory"
 
     def _take_arena(self) -> Arena:
-        """Return an arena without waiting: the next request may be other than Produce."""
+        """Return an arena without a wait for memory: the next request may not be Produce."""
         arena = self._pool.large_nowait() if self._wants_large else None
         arena = arena or self._pool.small()
         arena.holder = self
@@ -177,7 +177,7 @@ class Receiver:
             arena.release()
 
     def let_go(self, arena: Arena, frame_end: int) -> None:
-        """Note that the frame that ends at frame_end is decoded: its bytes are not needed any more.
+        """Note that the frame up to frame_end is decoded, so its bytes are not needed any more.
 
         If it is the last received frame, others use its memory while the handler waits.
         """
@@ -196,12 +196,12 @@ class Receiver:
         self._limits = limits
 
     def receive_little(self) -> bool:
-        """Set the next receive to the rest of the frame under way, or to few bytes without such a
-        frame.
+        """Limit the next receive to the rest of the frame under way, or else to a few bytes.
 
         Returns whether a frame is under way.
 
-        Call it after make_room().  So nearly every request is handled before the next is received.
+        Call it after make_room().  In this way nearly every request is handled before the next one
+        is received.
         """
         arena = self._arena
         if self._partial_since is None or arena is None:
@@ -220,7 +220,7 @@ class Receiver:
         self.drop_arena()
 
     async def make_room(self, arena: Arena, frames: Frames) -> None:
-        """Make space for the rest of the incomplete frame before the next receive."""
+        """Make room for the rest of the incomplete frame before the next receive."""
         arena.start = frames.rest_position
         self._receive_upto = None
         if arena.start == arena.end:
@@ -237,7 +237,8 @@ class Receiver:
             return
         rest = arena.data[arena.start : arena.end]
         larger = await self._other_or_own(arena, rest, frames.missing_bytes)
-        self._partial_since = trio.current_time()  # the client did not cause the wait for memory
+        # the wait for memory does not count against the client
+        self._partial_since = trio.current_time()
         larger.data[: len(rest)] = rest
         larger.start, larger.end = 0, len(rest)
         if larger is arena:
@@ -248,9 +249,10 @@ class Receiver:
         arena.release()
 
     async def _other_or_own(self, arena: Arena, rest: memoryview, frame_bytes: int) -> Arena:
-        """Return the arena for the rest of the frame: another, or this one once it is not pinned.
+        """Return an arena for the rest of the frame: another, or this one once it is unpinned.
 
-        At the bound, connections that each hold an arena and wait for another would deadlock.
+        If it waited only for another one, connections at the limit that each hold an arena would
+        deadlock.
         """
         if arena.size_bytes < max(frame_bytes, LARGE_BYTES):
             return await self._arena_for(rest, frame_bytes)
@@ -284,7 +286,7 @@ class Receiver:
 
     async def _arena_for(self, rest: memoryview, frame_bytes: int) -> Arena:
         if len(rest) < KEY_END:
-            return self._pool.small()  # the next bytes name the API
+            return self._pool.small()  # the API key is not received yet
         if self._limits.is_strange and frame_bytes > SMALL_BYTES and not _is_token(rest):
             raise CloseConnection(f"a request of {frame_bytes} bytes before authentication")
         if _is_produce(rest):

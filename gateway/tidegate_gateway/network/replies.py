@@ -1,9 +1,9 @@
 """Replies of one connection, in the order of its requests.
 
-Every request that gets an answer takes a slot when the connection reads it.  Its handler fills the
-slot.  The connection sends the filled slots at the head of the line, joined; later slots wait for
-their turn.  Parts that lie in files are never joined; requests/fetch.py makes no small ones.
-No I/O here: the connection gets the parts to send, and reports how many bytes left.
+When the connection reads a request that gets an answer, it opens a slot.  The handler fills the
+slot.  The connection joins and sends the filled slots at the head of the line.  Slots after an
+unfilled one wait.  Parts in files are never joined; requests/fetch.py makes no small parts in
+files.  No I/O here: the connection gets the parts to send, and reports how many bytes left.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tidegate_storage.stores.files.file_part import FilePart
 
 from .transport import MAX_PARTS, Buffer, Part
 
-# Smaller parts are joined with their neighbours: a send of their own costs more than the copy.
+# Smaller parts are joined with their neighbours, since a separate send takes longer than the copy.
 JOIN_BELOW_BYTES: Final = 32 * 1024
 
 
@@ -43,8 +43,8 @@ class ReplySlot:
 class ReplyLine:
     """The line of replies.
 
-    held_bytes: of filled slots that wait for an earlier one.  unsent_bytes: ready, and not sent.
-    file_bytes: the part of unsent_bytes that lies in files.
+    held_bytes: the bytes of filled slots that wait for an earlier slot.  unsent_bytes: the bytes
+    that are ready, but not sent.  file_bytes: the part of unsent_bytes that is in files.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class ReplyLine:
 
     @property
     def memory_bytes(self) -> int:
-        """The bytes in memory.  Held parts that lie in files count, too; they are rare."""
+        """The bytes in memory.  Held parts in files are counted, too, but they are rare."""
         return self.held_bytes + self.unsent_bytes - self.file_bytes
 
     def open_slot(self) -> ReplySlot:

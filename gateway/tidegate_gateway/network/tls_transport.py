@@ -1,15 +1,14 @@
 """TLS around any Transport: `ssl.MemoryBIO` between OpenSSL and the bytes of the network.
 
 It runs on sockets and on their twin in memory, and behind a PROXY header.  OpenSSL's buffers have
-no bound of their own, so each turn has one: ciphertext is read only when OpenSSL wants more,
-TURN_BYTES at once, and TURN_BYTES of plaintext are encrypted at once.
+no limit, so each turn has one.  Ciphertext is read only when OpenSSL wants more, at most TURN_BYTES
+at once.  At most TURN_BYTES of plaintext are encrypted at once.
 
 Plaintext counts as sent when its ciphertext has left.  Until then the caller keeps its parts and
-calls again with them, as it does with bytes that a full socket did not take.  So unsent replies are
-counted in one place (replies.py), and a client that does not read costs one turn of ciphertext in
-addition.
+calls again with them, as with bytes that a full socket did not take.  So unsent replies are counted
+in one place (replies.py), and a client that does not read costs one turn of ciphertext in addition.
 
-A part that lies in a file is read, not sent by the kernel; a thread brings it into memory first.
+A part in a file is not sent by the kernel, but read; a thread loads it into memory first.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from tidegate_storage.stores.files.file_part import FileChanged, FilePart
 from .transport import Buffer, Part, Transport, TransportBroken
 
 TURN_BYTES: Final = 256 << 10
-# A handshake reads less at once: what follows it must count against no bound.
+# A handshake reads less at once, since bytes after the handshake would not count against any limit.
 HANDSHAKE_READ_BYTES: Final = 16 << 10
 # A chain of client certificates has a few KiB; OpenSSL refuses one of more than 100 KiB.
 MAX_HANDSHAKE_BYTES: Final = 128 << 10
@@ -37,19 +36,19 @@ _HANDSHAKE_RECORD: Final = 0x16
 # The alert unexpected_message, fatal, in a record of TLS 1.2.
 PLAINTEXT_REFUSED: Final = b"\x15\x03\x03\x00\x02\x02\x0a"
 
-# Received ciphertext, which is handed over before anything else runs.
+# A shared buffer for received ciphertext; OpenSSL gets the bytes before another task runs.
 _scratch = memoryview(bytearray(TURN_BYTES))
 
 
 class HandshakeFailed(Exception):
-    """No TLS connection came about: close.  The text is the reason for the log."""
+    """The handshake failed: close the connection.  The text is the reason for the log."""
 
 
 class TlsTransport:
     """See the module's head, and Transport.  handshake() comes first.
 
     Args:
-      probe: plaintext that holds it is other gateways', and worth no line in the log.
+      probe: plaintext with these bytes comes from other gateways, and is not logged.
     """
 
     def __init__(self, inner: Transport, context: ssl.SSLContext, probe: bytes = b"") -> None:
@@ -58,11 +57,11 @@ class TlsTransport:
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        # typeshed knows neither memoryviews nor the number that it returns for them.
+        # typeshed does not know that read() takes a memoryview and returns a number.
         self._read = cast("Callable[[int, memoryview], int]", self._tls.read)
         self._ciphertext = memoryview(b"")  # encrypted, and not sent
-        self._encrypted_bytes = 0  # of plaintext: what self._ciphertext and self._outgoing hold
-        self._has_more = False  # OpenSSL may hold plaintext, or whole records of it
+        self._encrypted_bytes = 0  # the plaintext bytes in self._ciphertext and self._outgoing
+        self._has_more = False  # OpenSSL may hold plaintext or whole records
         self._is_ended = False  # the peer sends no more
         self._on_disk: FilePart | None = None
         self._is_brought = False
@@ -78,12 +77,12 @@ class TlsTransport:
         """Negotiate.  The caller sets a deadline.
 
         Args:
-          turn: held for each step of OpenSSL, over a checkpoint.  Handshakes that share it take
-            one step each time that all other tasks have run, however many clients connect.
+          turn: held for each step of OpenSSL, across a checkpoint.  So all handshakes that share it
+            together do one step, then all other tasks run, however many clients connect.
 
         Raises:
-          HandshakeFailed: with the reason; the peer got an alert, if TLS has one for it.
-          TransportBroken: the peer is gone, or connected to look whether the port is open.
+          HandshakeFailed: with the reason; the peer got an alert if TLS has one for this reason.
+          TransportBroken: the peer is gone, or only tested whether the port is open.
         """
         received = 0
         while True:
@@ -118,7 +117,7 @@ class TlsTransport:
         return size
 
     def _refuse_plaintext(self, data: bytes) -> None:
-        """Answer with an alert, which also tells other gateways that this one runs."""
+        """Answer with an alert; by this other gateways also see that this one runs."""
         with suppress(TransportBroken):
             self._inner.send_nowait([PLAINTEXT_REFUSED])
         if self._probe and self._probe in data:
@@ -142,14 +141,14 @@ class TlsTransport:
 
     async def wait_receivable(self) -> None:
         """See Transport."""
-        # What OpenSSL already holds makes no socket readable.
+        # Bytes in OpenSSL's buffers do not make the socket readable.
         if self._has_more or self._is_ended:
             await trio.lowlevel.checkpoint()
         else:
             await self._inner.wait_receivable()
 
     def receive_nowait(self, buffer: memoryview) -> int | None:
-        """See Transport.  Returns None, too, for a record that is incomplete."""
+        """See Transport.  This also returns None for an incomplete record."""
         buffer = buffer[:TURN_BYTES]
         with _broken():
             size = self._decrypt(buffer) if self._has_more else 0
@@ -160,10 +159,11 @@ class TlsTransport:
         return size or (0 if self._is_ended else None)
 
     def _feed(self) -> bool:
-        """Hand over ciphertext that has arrived; return whether there was any."""
+        """Pass received ciphertext to OpenSSL; return whether there was any."""
         size = self._inner.receive_nowait(_scratch)
         if size == 0:
-            # Many clients close without TLS's own goodbye; Kafka's frames tell what was cut.
+            # Many clients close without close_notify; Kafka's frames show whether a request was
+            # cut.
             self._is_ended = True
         if not size:
             return False
@@ -176,7 +176,7 @@ class TlsTransport:
         try:
             while size < room:
                 got = self._read(room - size, buffer[size:])
-                if not got:  # the peer said goodbye
+                if not got:  # the peer sent close_notify
                     self._is_ended = True
                     break
                 size += got
@@ -187,7 +187,7 @@ class TlsTransport:
         return size
 
     def _answer(self) -> None:
-        """Send the answers that OpenSSL makes by itself, as far as the network takes them."""
+        """Send OpenSSL's own answers, as far as the network takes them."""
         if not self._push() and self._outgoing.pending > MAX_OWN_BYTES:
             raise TransportBroken("it does not read answers of TLS itself")
 
@@ -217,7 +217,7 @@ class TlsTransport:
                 return False
 
     def _encrypt(self, parts: Sequence[Part], skipped: int) -> int:
-        """Encrypt up to TURN_BYTES of the parts, without their first bytes; return how many."""
+        """Encrypt up to TURN_BYTES of the parts, after the skipped bytes; return how many."""
         size = 0
         for part in parts:
             if skipped >= len(part):
@@ -238,7 +238,7 @@ class TlsTransport:
         return size
 
     def _loaded(self, part: FilePart, max_bytes: int) -> Buffer | None:
-        """Return the first bytes of a file; None if a thread must bring them into memory first."""
+        """Return the first bytes of a file; None if a thread must first load them into memory."""
         if not self._is_brought and not part[:max_bytes].is_in_memory():
             self._on_disk = part[:TURN_BYTES]
             return None
@@ -246,7 +246,7 @@ class TlsTransport:
         return part.take(max_bytes)
 
     async def wait_sendable(self) -> None:
-        """See Transport.  Reads a part that is only on the disk first, in a thread."""
+        """See Transport.  If the next part is only on the disk, a thread reads it first."""
         await self._inner.wait_sendable()
         if self._on_disk is not None:
             try:
@@ -264,7 +264,7 @@ class TlsTransport:
         return self._inner.is_gone()
 
     def close(self) -> None:
-        """See Transport.  Says goodbye in TLS if nothing is left to send before it."""
+        """See Transport.  This sends close_notify if no bytes are left to send."""
         if not self._ciphertext and not self._encrypted_bytes:
             with suppress(ssl.SSLError, ValueError):
                 self._tls.unwrap()

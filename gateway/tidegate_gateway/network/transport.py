@@ -2,9 +2,9 @@
 
 If a part lies in a file, the kernel sends it, and its bytes never pass through Python.
 
-trio.abc.Stream has neither recv_into nor gather-write, and both decide the cost of a megabyte
-(docs/performance.md).  So the gateway uses this small Protocol instead: a plain socket here, an
-in-memory twin in memory_transport.py for tests and simulation.
+trio.abc.Stream has neither recv_into nor gather-write, and these determine the CPU time for each
+megabyte (docs/performance.md).  So the gateway uses this small Protocol instead: a plain socket
+here, an in-memory twin in memory_transport.py for tests and simulation.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from tidegate_storage.stores.files.file_part import FileChanged, FilePart
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Part: TypeAlias = Buffer | FilePart
 
-# A look for the end of the stream that reads nothing; macOS reports it by itself.
+# The event that shows the end of the stream without a read; macOS reports it without a flag.
 _PEER_CLOSED = select.POLLRDHUP if sys.platform == "linux" else 0
 # Linux refuses more than 1024 parts in one sendmsg (UIO_MAXIOV).
 MAX_PARTS = 512
-# The piece of a file that is checked for being in memory, and read if it is not, before it is sent.
+# A file is sent in pieces of this size.  Before the send, a piece that is not in memory is read.
 STRETCH_BYTES = 1 << 20
 
 
 class TransportBroken(Exception):
-    """The peer closed or reset the connection.  Close; no reply can reach it."""
+    """The peer closed or reset the connection.  The gateway must close it, too."""
 
 
 class Transport(Protocol):
@@ -77,7 +77,7 @@ class Transport(Protocol):
     def is_gone(self) -> bool:
         """Return whether the peer has closed the connection, even if bytes of it are unread.
 
-        A network may bring that late.
+        The news may arrive late.
         """
         ...
 
@@ -94,7 +94,8 @@ class SocketTransport:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         host, port = sock.getpeername()[:2]
         self._socket = sock
-        self._on_disk: FilePart | None = None  # must be read from the disk before the next send
+        # the piece to read from the disk before the next send
+        self._on_disk: FilePart | None = None
         self._is_brought = False
         self.peer: tuple[str, int] = (host, port)
 
@@ -148,7 +149,7 @@ class SocketTransport:
         return stretch.send_to(descriptor)
 
     async def wait_sendable(self) -> None:
-        """See Transport.  Reads a part that is only on the disk first, in a thread."""
+        """See Transport.  If the next piece is only on the disk, a thread reads it first."""
         try:
             await trio.lowlevel.wait_writable(self._socket)
             if self._on_disk is not None:
@@ -177,7 +178,7 @@ class SocketTransport:
 def _stretches(
     parts: Sequence[Part],
 ) -> Iterator[tuple[Sequence[Buffer] | FilePart, bool]]:
-    """Yield stretches that one call sends, and whether it is the last.
+    """Yield stretches, each for one system call, and whether it is the last one.
 
     A stretch is a piece of a file, or all parts up to the next file.
     """

@@ -2,9 +2,9 @@
 
 At a few bytes a row, one request may ask for hundreds of thousands of rows.
 
-So an answer that lists everything does not show one moment: each row shows its state at its turn.
-A row that is removed before its turn is left out, and one that is added after the first turn is not
-there, as in the answer of a Kafka broker that reads its tables while they change.
+So a long answer is not a snapshot: each row shows the state at its turn.  A row that is removed
+before its turn is left out.  A row that is added after the first turn is missing.  A Kafka broker
+that reads its tables while they change gives such answers, too.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Key = TypeVar("Key", str, int)
 
 # A row costs from one to some twenty microseconds.
 ROWS_AT_ONCE: Final = 100
-# The cost of placing a partition (placement.py), in rows.  When a gateway joins or leaves, all are
-# placed again.
+# The cost of placing a partition (placement.py), in rows.  When a gateway joins or leaves, all
+# partitions are placed again.
 PLACED_PARTITION: Final = 4
 SORTED_AT_ONCE: Final = 1_000
 
@@ -43,7 +43,7 @@ class Turns:
 
 
 async def in_order(copied: Iterable[Key], turns: Turns) -> Iterator[Key]:
-    """Return keys in order, sorted in turns; copied: they must not change meanwhile."""
+    """Return keys in order, sorted in turns; `copied` must not change meanwhile."""
     left = iter(copied)
     runs: list[list[Key]] = []
     while run := sorted(islice(left, SORTED_AT_ONCE)):

@@ -1,1 +1,1 @@
-"""The parts of a gateway, made in groups; gateway.py joins these."""
+"""Makes the parts of a gateway, in groups; gateway.py puts them together."""

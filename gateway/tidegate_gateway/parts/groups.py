@@ -1,4 +1,4 @@
-"""The groups of consumers that this gateway hosts."""
+"""The part that hosts consumer groups."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class KeeperParts:
 
     @property
     def housekeeping(self) -> Feature:
-        """Return the feature that deletes what is not needed."""
+        """Return the feature that deletes unneeded objects and entries."""
         return Feature(
             "housekeeping",
             tasks=(Task("keep house", self.housekeeper.run),),
@@ -50,7 +50,7 @@ class KeeperParts:
 
     @property
     def backups(self) -> Feature:
-        """Return the feature that copies the log, and writes what the gateway cost."""
+        """Return the feature that backs up the log, and stores the gateway's costs."""
         tasks = (
             Task("back the metadata log up", self.backup.run),
             Task("write what this gateway cost", self.cost_files.run),
@@ -59,9 +59,9 @@ class KeeperParts:
         return Feature("backups", tasks=tasks, metrics=metrics, pages={"/v1/cost": self.cost_page})
 
     async def leave(self) -> None:
-        """Copy the log and write the costs, after this gateway has left the cluster.
+        """Back up the log and store the costs, after this gateway has left the cluster.
 
-        Each has a deadline: the process ends without it, too.
+        Each step has a deadline, and the process ends even if a step fails.
         """
         with trio.move_on_after(LAST_COPY_SECONDS):
             copy = partial(self.backup.look_and_copy, even_if_others_do=True)
@@ -82,7 +82,7 @@ def keeper_parts(
     books: Books,
     groups: Callable[[], Iterator[tuple[str, str]]],
 ) -> KeeperParts:
-    """Make the parts.  books: of the environment's store.  groups: with their clients."""
+    """Make the parts.  books: of the environment's store.  groups: returns groups and clients."""
     state = ground.coordinator.state
     watch = GatewayWatch(state.gateways, ground.coordinator.incarnation)
     ground.coordinator.listen(watch.on_change, GATEWAYS)
@@ -141,7 +141,7 @@ def housekeeper_settings(settings: BrokerSettings) -> HousekeeperSettings:
 
 
 def cost_settings(settings: BrokerSettings) -> CostSettings:
-    """Return how often the gateway writes what it cost, and how long that is kept."""
+    """Return how often the gateway stores its costs, and how long these are kept."""
     return CostSettings(
         interval_seconds=settings.int("cost.interval.ms") / 1000,
         retention_seconds=settings.int("cost.retention.ms") / 1000,

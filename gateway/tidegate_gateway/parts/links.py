@@ -1,4 +1,4 @@
-"""The parts of links: what they mirror, what goes to their sources, and the fences between."""
+"""The parts of links: mirrors, forwarding to sources, and fences."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .writes import WriteParts
 
 @dataclass(frozen=True, slots=True)
 class LinkParts:
-    """forwards: of writes.  group_forwards, transaction_forwards: of other requests."""
+    """forwards: forwards writes.  group_forwards, transaction_forwards: forward other requests."""
 
     links: Links
     forwards: Forwards
@@ -60,7 +60,7 @@ def link_parts(ground: Ground, reads: ReadParts, writes: WriteParts) -> LinkPart
     transactions = TransactionForwards(coordinator, links.running)
 
     async def drained(fence: Fence) -> None:
-        """Wait until no batch to a fence's topics lacks an answer; none begins any more."""
+        """Wait until all batches to a fence's topics have answers; no new ones begin."""
         if fence.is_back:
             await writes.writer.drain()
         else:
@@ -107,7 +107,7 @@ def link_settings(settings: BrokerSettings) -> LinkSettings:
 
 
 def _mirrored_bytes(settings: BrokerSettings) -> int | None:
-    """Return the most bytes of a decompressed mirrored batch; None if records are not checked."""
+    """Return the limit of a decompressed mirrored batch; None if records are not checked."""
     if settings.text("record.validation") != "full":
         return None
     return settings.int("record.decompressed.max.bytes") or DECOMPRESSED_BYTES

@@ -1,4 +1,4 @@
-"""The parts by which clients show who they are."""
+"""The parts for the authentication of clients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..tls.tls_listeners import TlsListeners
 
 @dataclass(frozen=True, slots=True)
 class LoginParts:
-    """provider_keys: of identity providers."""
+    """provider_keys: the keys of identity providers."""
 
     provider_keys: KeySources
     token_logins: TokenLogins
@@ -43,7 +43,8 @@ def login_parts(
 ) -> LoginParts:
     """Make the parts.
 
-    dispatcher: of clients that have logged in, or need not.  count: see SaslGates.
+    dispatcher: handles the frames of clients that have logged in, or need no login.  count: see
+    SaslGates.
     """
     environment, state = ground.environment, ground.coordinator.state
     keys = KeySources(environment.read_keys)

@@ -16,7 +16,7 @@ from ..peers.peer_service import PeerService
 def peers_feature(
     coordinator: Coordinator, service: PeerService, zone_reads: ZoneReads | None
 ) -> Feature:
-    """Return the feature.  zone_reads: None where gateways do not read for each other."""
+    """Return the feature.  zone_reads: None if gateways do not read for each other."""
 
     def metrics() -> Iterable[Family | Break]:
         yield from forwarding_metrics(coordinator.route, service)

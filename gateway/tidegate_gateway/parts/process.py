@@ -11,7 +11,7 @@ from ..security.audit_metrics import audit_metrics
 
 
 def loop_feature(ground: Ground, watch: LoopWatch) -> Feature:
-    """Return the feature that watches the event loop, where that has a meaning."""
+    """Return the feature that watches the event loop; without used_seconds it does nothing."""
     is_real = ground.environment.used_seconds is not None
     return Feature(
         "event loop", tasks=(Task("watch the event loop", watch.run),) if is_real else ()

@@ -1,4 +1,4 @@
-"""The parts that hold clients to their quotas."""
+"""The parts that apply quotas to clients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..settings.broker_settings import BrokerSettings
 
 @dataclass(frozen=True, slots=True)
 class QuotaParts:
-    """share_exchange: None for a gateway that asks no others."""
+    """share_exchange: None for a gateway that asks no other gateways for shares."""
 
     quota_shares: QuotaShares
     share_exchange: ShareExchange | None
@@ -38,7 +38,7 @@ def quota_parts(
 ) -> QuotaParts:
     """Make the parts.
 
-    unheard: the incarnations that do not answer.  connections: those that are open.
+    unheard: the incarnations that do not answer.  connections: the open connections.
     """
     coordinator, settings, state = ground.coordinator, ground.settings, ground.coordinator.state
     asks, peers = asks_for_shares(settings), ground.environment.peers
@@ -60,7 +60,7 @@ def quota_parts(
 
 
 def quota_windows(settings: BrokerSettings, prefix: str = "") -> Windows:
-    """Return the windows in which quotas are counted; prefix: `controller.` for mutations."""
+    """Return the windows of quotas.  prefix: `controller.` for the quota of mutations."""
     return Windows(
         settings.int(f"{prefix}quota.window.num"),
         settings.int(f"{prefix}quota.window.size.seconds") * 1_000,

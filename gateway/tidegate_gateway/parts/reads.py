@@ -1,4 +1,4 @@
-"""The parts that read objects, and those that bound the memory of reads."""
+"""The parts that read objects, and the limits on the memory of reads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..zones.zone_settings import ZoneMaps
 
 @dataclass(frozen=True, slots=True)
 class ReadParts:
-    """lender, zone_reads: None where gateways do not read for each other."""
+    """lender, zone_reads: None if gateways do not read for each other."""
 
     store_way: StoreWay
     cache: RangeCache[object]

@@ -1,4 +1,4 @@
-"""The parts that show clients the cluster, each zone in its own way."""
+"""The parts that show the cluster to clients, with a separate view for each zone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..zones.zone_traffic import ZoneTraffic
 
 @dataclass(frozen=True, slots=True)
 class ViewParts:
-    """neighbours: None for a gateway that probes no others.  peers: of the open connections."""
+    """neighbours: None for a gateway that probes no other gateways.  peers: of open connections."""
 
     state: ClusterState
     peers: Callable[[], Iterable[Peer]]

@@ -28,7 +28,7 @@ from .reads import ReadParts
 
 @dataclass(frozen=True, slots=True)
 class WriteParts:
-    """pool: of the buffers that receive requests.  inflow: what the writer heeds of them."""
+    """pool: the receive buffers.  inflow: when produce requests arrive, for the writer."""
 
     flusher: ReplyFlusher
     produce_deadlines: ProduceDeadlines
@@ -42,7 +42,7 @@ class WriteParts:
 def write_parts(
     ground: Ground, reads: ReadParts, ledger: CostLedger, is_cut_off: Callable[[], bool]
 ) -> WriteParts:
-    """Make the parts.  is_cut_off: whether other gateways serve instead of this one."""
+    """Make the parts.  is_cut_off: returns whether other gateways serve instead of this one."""
     coordinator, store = ground.coordinator, ground.environment.store
     flusher, inflow = ReplyFlusher(), Inflow()
 
@@ -83,7 +83,8 @@ def wal_settings(settings: BrokerSettings) -> WalSettings:
         linger_seconds=settings.int("wal.linger.ms") / 1000,
         upload_slots=settings.int("wal.upload.slots"),
         put_timeout_seconds=settings.int("wal.put.timeout.ms") / 1000,
-        # Sealed objects are copies, in addition to the requests that the setting bounds.
+        # A sealed object is a copy, so it takes memory in addition to the requests that
+        # buffered.bytes.max limits.
         max_in_flight_bytes=settings.int("buffered.bytes.max") // 2,
         walks_records=settings.text("record.validation") == "full",
     )

@@ -23,7 +23,7 @@ from tidegate_runtime.http.client import Connect
 from ..network.tls_transport import PLAINTEXT_REFUSED
 from .peers import Dial
 
-# A gateway that is too busy to answer in this time should get no clients.
+# A gateway that is too busy to answer in this time should not get more clients.
 ANSWER_SECONDS: Final = 3.0
 MAX_ANSWER_BYTES: Final = 1 << 16
 PROBE: Final = b"tidegate-neighbour"
@@ -35,7 +35,7 @@ _ANSWER_BEGINS: Final = struct.Struct(">ii")
 
 
 class GatewaysRun(Exception):
-    """Gateways answer that must not run now.  The text names them and says what to do."""
+    """Gateways answer that must be stopped first.  The text names them and says what to do."""
 
 
 class Answering(NamedTuple):
@@ -59,8 +59,8 @@ async def is_answered(connect: Connect) -> bool:
 async def those_that_answer(gateways: Iterable[Gateway], dial: Dial) -> list[Answering]:
     """Ask all gateways at once, each at all of its addresses for clients.
 
-    Return the gateways that answer, each with its first address that does.  Takes ANSWER_SECONDS at
-    most.
+    Return the gateways that answer, each with its first address that answered.  Takes
+    ANSWER_SECONDS at most.
     """
     asked = [
         Answering(gateway, endpoint)
@@ -92,7 +92,7 @@ async def _asked(stream: trio.abc.Stream) -> bool:
     size_bytes, correlation = _ANSWER_BEGINS.unpack(begin)
     if correlation != _CORRELATION or not 0 < size_bytes <= MAX_ANSWER_BYTES:
         return False
-    # Read the answer to its end: an earlier close resets the connection.
+    # Read the answer to its end: to close before would reset the connection.
     await _receive(stream, size_bytes - 4)
     return True
 

@@ -15,7 +15,7 @@ from .peer_service import PeerService
 
 
 def forwarding_metrics(forwarder: Route, service: PeerService) -> Iterator[Metric]:
-    """Yield the figures of forwarding; none if this gateway does not forward."""
+    """Yield the metrics of forwarding; none if this gateway does not forward."""
     if not isinstance(forwarder, Forwarder):
         return
     counters = forwarder.counters
@@ -34,7 +34,7 @@ def forwarding_metrics(forwarder: Route, service: PeerService) -> Iterator[Metri
 
 
 def peer_read_metrics(reads: ZoneReads | None, service: PeerService) -> Iterator[Metric]:
-    """Yield the figures of the reads that gateways of a zone do for each other."""
+    """Yield the metrics of the reads that gateways of a zone do for each other."""
     if reads is None:
         return
     lent, counters = service.objects, reads.counters

@@ -1,17 +1,17 @@
 """Finds the gateways that do not answer, so that this gateway sends no clients to them.
 
 A gateway that died stays in the cluster state until its lease expires, and a client that is sent to
-it waits that long.  So each gateway asks the others every second, at the address that they
-advertise to clients, with the first request of clients (answering.py).  If a gateway answered
-before and does not now, this gateway leaves it out of its metadata answers (cluster_view.py).  That
-is a hint, like all placement: any gateway serves any partition, so a wrong guess costs some balance
-and no record.
+it waits that long.  So each gateway probes the others every second: it sends a client's first
+request (answering.py) to the addresses that they advertise to clients.  If a gateway answered
+before and does not now, this gateway leaves it out of its metadata answers (cluster_view.py).  This
+is only a hint, like all placement: any gateway serves any partition, so a wrong guess makes the
+load less balanced, but loses no record.
 
-A gateway that never answered at its address does not count as absent: only clients may be able to
-reach it.  If its previous incarnation answered there, a new incarnation has ANSWER_SECONDS, since
-it registers before it serves.  The time counts from the first silence, over all incarnations: a
-gateway that dies soon after each start stays absent.  A gateway that drains is not asked, since
-clients are not sent to it anyway.
+A gateway that never answered at its address does not count as absent: perhaps only clients can
+reach this address.  A new incarnation registers before it serves.  So if its previous incarnation
+answered at this address, the new one has ANSWER_SECONDS before it counts as absent.  The time
+starts at the first silence and runs across incarnations, so a gateway that dies soon after each
+start stays absent.  A draining gateway is not probed, since clients are not sent to it anyway.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _log = structlog.get_logger("tidegate.neighbours")
 
 @dataclass(slots=True)
 class _Heard:
-    """The address and incarnation that answered last for a node; silent_since: None if it does."""
+    """A node's address and incarnation that answered last.  silent_since: None if it answers."""
 
     address: Endpoint
     incarnation: int
@@ -44,12 +44,12 @@ class _Heard:
 
 
 class Neighbours:
-    """The other gateways, and which of them are absent.
+    """Probes the other gateways, and knows which ones are absent.
 
-    absent: incarnations.  changes: how often one became absent, or answered again.
+    absent: incarnations.  changes: how often a gateway became absent, or answered again.
 
     Args:
-      listeners: names of the listeners that answer at once, without a proxy's header.
+      listeners: the names of listeners that answer without a PROXY header.
       dial: opens connections to an address.
     """
 
@@ -103,7 +103,8 @@ class Neighbours:
         finally:
             self._looked_at.remove(gateway.incarnation)
         if not self._gateways.is_live(gateway.incarnation):
-            return  # the result says nothing about the next incarnation
+            # the incarnation has ended, and the result says nothing about the next one
+            return
         if answers:
             self._note_answer(gateway)
         elif self._is_silent(gateway, began) and gateway.incarnation not in self.absent:

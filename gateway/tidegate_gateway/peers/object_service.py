@@ -1,6 +1,7 @@
 """Lends ranges of objects to other gateways of the zone, on peer.listener.
 
-A gateway also reports a range that was damaged when it arrived: this one drops it from memory.
+The other gateways also report ranges that were damaged on arrival; this gateway then drops them
+from memory.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ..fetch.lending.object_asks import BadAsk, ObjectAsk, cluster_of, read_targ
 from ..fetch.lending.object_lender import ObjectLender
 
 MAX_LENT_BYTES: Final = 64 << 20
-# The asking gateway has timed out long before.
+# Longer than the timeout of the asking gateway.
 READ_SECONDS: Final = 5.0
 
 
@@ -38,7 +39,7 @@ class ObjectService:
     async def answer(self, request: HttpRequest) -> HttpAnswer:
         """Answer one request: a range with 200 and the bytes, a report of damage with 204.
 
-        404 or 503: the asking gateway reads from the store.
+        After 404 or 503 the asking gateway reads from the store.
         """
         if self._lender is None:
             return _said(403, "this gateway reads for no other: zone.reads=off")

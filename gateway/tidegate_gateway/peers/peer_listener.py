@@ -1,4 +1,4 @@
-"""The address at which other gateways reach this one, and whether it forwards proposals."""
+"""Settings of the listener for other gateways, and of the forwarding of proposals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..settings.listener_settings import is_this_machine
 ALWAYS: Final = "on"
 NEVER: Final = "off"
 EVERYWHERE: Final = ("", "0.0.0.0", "::")
-# The other hosts that reach a listener from the same machine, by the listener's host.
+# For a listener's host, further hosts by which the same machine reaches the listener.
 _OF_IPV4: Final = ("127.0.0.1", "localhost")
 _OF_BOTH: Final = (*_OF_IPV4, "[::1]")
 _OTHER_NAMES: Final = {
@@ -106,7 +106,7 @@ def peer_endpoint(
 ) -> Endpoint | None:
     """Return the address that this gateway advertises to other gateways.
 
-    bound: where it really listens; None if it does not.
+    bound: the address at which it listens; None if it does not listen.
 
     Raises:
       SettingsError: the advertised address is not host:port, or peer.listener is not set.

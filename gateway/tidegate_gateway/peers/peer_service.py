@@ -42,8 +42,8 @@ from .share_service import ShareService
 class PeerService:
     """See the module's head.
 
-    token: peers must send it; an empty one for none.  lender: None to lend no objects.
-    shares: None to grant no shares of quotas.
+    token: that peers must send; empty if there is none.  lender: None to lend no objects.  shares:
+    None to grant no shares of quotas.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class PeerService:
     ) -> None:
         """Answer the requests of one connection, and close it.
 
-        hosts: see serve_http().  has_certificate: the client showed a trusted one.
+        hosts: see serve_http().  has_certificate: the client has a trusted certificate.
         """
         asks_proof = has_certificate or bool(self._token)
 
@@ -103,10 +103,10 @@ class PeerService:
         return self._refusal(request) or await self._decide(request)
 
     def _refusal(self, request: HttpRequest) -> HttpAnswer | None:
-        """Return the refusal of a request without the token; None to accept."""
+        """Return the refusal of a request without the token; None to accept it."""
         given = request.header("authorization") or ""
         scheme, _, token = given.partition(" ")
-        # Headers come as Latin-1, whatever their bytes mean.
+        # Headers are decoded as Latin-1, so this returns their original bytes.
         is_token = self._token.matches(token.encode("latin-1", "replace"))
         if self._token and not (is_token and scheme == "Bearer"):
             return _said(401, "gateways of this cluster ask each other for a token: see peer.token")

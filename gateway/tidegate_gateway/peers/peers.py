@@ -1,4 +1,4 @@
-"""How gateways ask each other: HTTP over persistent connections (coordination/README.md)."""
+"""Requests between gateways: HTTP over persistent connections (coordination/README.md)."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ MAX_ASKING: Final = 2
 MAX_REFUSAL_BYTES: Final = 4096
 OK: Final = 200
 UNAUTHORIZED: Final = 401
-# LocalProtocolError: for a name that no request can carry.
+# LocalProtocolError: a request cannot carry a name.
 _NO_ANSWER: Final = (HttpUnavailable, h11.LocalProtocolError)
-# The object is missing, or the gateway too busy: it has not failed.
+# The object is missing or the gateway is too busy; the gateway has not failed.
 MAY_SAY_NO: Final = (404, 503)
 
 Dial = Callable[[str, int], Connect]
@@ -55,18 +55,19 @@ Dial = Callable[[str, int], Connect]
 
 
 class GatewayPeers(Peers, ObjectPeers, SharePeers, Protocol):
-    """All questions between gateways."""
+    """All kinds of requests between gateways."""
 
 
 class HttpPeers:
     """See forwarding.peers.Peers, zone_reads.ObjectPeers, and exchange.SharePeers.
 
-    token: sent with each request; an empty one for none.
+    token: sent with each request; empty if there is none.
     """
 
     def __init__(self, dial: Dial, token: Secret) -> None:
         self._token = token
-        # Separate connections, so that no proposal waits for records, and no share for either.
+        # Separate connections, so that proposals do not wait for records, and shares wait for
+        # neither.
         self._deciders = PeerClients(dial, MAX_ASKING)
         self._lenders = PeerClients(dial, CONCURRENT_ASKS)
         self._sharers = PeerClients(dial, 1)
@@ -155,7 +156,7 @@ class HttpPeers:
 class PeerClients:
     """HTTP clients by host and port, of the gateways that were asked in the last FORGET_SECONDS.
 
-    max_connections: to each.
+    max_connections: to each gateway.
     """
 
     def __init__(self, dial: Dial, max_connections: int) -> None:
@@ -182,7 +183,7 @@ class PeerClients:
     def _unused(self, now: float) -> list[HttpClient]:
         """Remove and return the clients of gateways that stopped long ago."""
         as_of = now - FORGET_SECONDS
-        # The one that was unused for longest stands first.
+        # The first client is the one that was unused for longest.
         stale = takewhile(lambda each: each[1][1] < as_of, self._clients.items())
         old = [place for place, _ in stale]
         return [self._clients.pop(place)[0] for place in old]
@@ -209,7 +210,7 @@ def granted_shares(who: str, answer: HttpAnswer, asked: Asked) -> Granted:
     """Return the shares from a gateway's answer.
 
     Raises:
-      PeerUnavailable: it has none.
+      PeerUnavailable: the answer has no shares.
     """
     if answer.status != OK:
         raise _refused(who, answer)
@@ -223,7 +224,7 @@ def lent_bytes(who: str, answer: HttpAnswer, ask: ObjectAsk) -> bytes | None:
     """Return the range from a gateway's answer; None if the gateway cannot lend it.
 
     Raises:
-      PeerUnavailable: the answer is neither.
+      PeerUnavailable: the answer is neither a range nor such a refusal.
     """
     if answer.status in MAY_SAY_NO:
         return None

@@ -17,7 +17,7 @@ class ShareService:
         self._shares = shares
 
     async def answer(self, request: HttpRequest) -> HttpAnswer:
-        """Answer one question: with 200 and the shares, or else why there are none."""
+        """Answer a request: 200 with the shares, or an error with the reason."""
         if self._shares is None or not self._shares.asks:
             return _said(403, "this gateway shares no quotas: quota.scope=broker")
         if request.method != "POST":

@@ -15,7 +15,7 @@ from .wal_writer import WalWriter
 
 
 def write_metrics(writer: WalWriter, pool: ArenaPool) -> Iterator[Metric]:
-    """Yield the figures of WAL objects.  pool: of the buffers that receive requests."""
+    """Yield the metrics of WAL objects.  pool: the receive buffers."""
     counters = writer.counters
     yield counter("tidegate_wal_objects", "WAL objects stored", counters.objects)
     yield counter("tidegate_wal_bytes", "Bytes of WAL objects stored", counters.bytes)
@@ -42,7 +42,7 @@ def write_metrics(writer: WalWriter, pool: ArenaPool) -> Iterator[Metric]:
 
 
 def _ages(counters: WalCounters) -> Iterator[Metric]:
-    """Show whether writes succeed: /readyz only shows whether clients may connect."""
+    """Yield metrics that show whether writes succeed, which /readyz does not show."""
     for name, help_text, at in (
         (
             "tidegate_wal_put_age_seconds",

@@ -1,9 +1,9 @@
 """Times produce requests out (timeout_ms).
 
-A late request is answered REQUEST_TIMED_OUT.  Its batches may still be committed, and a retry is
-recognised by its sequence numbers.  Requests are checked once in CHECK_SECONDS, as exactly as in
-Kafka.  While the gateway is cut off from the metadata log, it times all waiting requests out:
-another gateway may learn the outcome sooner.
+A late request gets the answer REQUEST_TIMED_OUT.  Its batches may still be committed, and the
+sequence numbers identify a retry.  Requests are checked once in CHECK_SECONDS, which is as exact as
+in Kafka.  While the gateway is cut off from the metadata log, it times out all waiting requests,
+since another gateway may learn the outcome sooner.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CHECK_SECONDS = 0.5
 
 
 class Expirable(Protocol):
-    """A request that waits."""
+    """A waiting request."""
 
     def time_out(self) -> None:
         """Answer REQUEST_TIMED_OUT for all unsettled batches."""
@@ -42,15 +42,15 @@ class ProduceDeadlines:
         return len(self._deadlines)
 
     def add(self, request: Expirable, timeout_ms: int) -> None:
-        """Start the time-out of a request now: earlier waits were not its own."""
+        """Start the timeout of a request now; earlier waits do not count."""
         self._deadlines[request] = trio.current_time() + max(timeout_ms, 0) / 1000
 
     def remove(self, request: Expirable) -> None:
-        """Forget a request that is answered; it may never have been added."""
+        """Forget an answered request, which may never have been added."""
         self._deadlines.pop(request, None)
 
     async def run(self) -> None:
-        """Time requests out; forever."""
+        """Time out requests; forever."""
         while True:
             await trio.sleep(CHECK_SECONDS)
             now = inf if self._is_cut_off() else trio.current_time()

@@ -17,7 +17,7 @@ _log = structlog.get_logger("tidegate.links")
 class TopicFences:
     """See fences.FenceKind.
 
-    drained: waits until no write to the topics of a fence is without an answer.
+    drained: waits until all writes to the topics of a fence have answers.
     """
 
     def __init__(
@@ -33,7 +33,10 @@ class TopicFences:
         return ReachFence(fence.number)
 
     def gives_up(self, fence: Fence) -> bool:
-        """Only returns: who lifts a switch must have the source take writes (switching.py)."""
+        """Return whether the fence is for a return.  Only switching.py lifts a switch's fence.
+
+        After such a lift the source must be opened again.
+        """
         return fence.is_back
 
     async def give_up(self, fence: Fence) -> None:

@@ -1,1 +1,1 @@
-"""Groups and transactional ids of a source, which move here whole."""
+"""Units: groups and transactional ids of a source that must move here together."""

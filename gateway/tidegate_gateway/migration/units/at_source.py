@@ -1,4 +1,4 @@
-"""The groups and transactional ids of a fence, as they are at the source of their link."""
+"""The present state of a fence's groups and transactional ids at the source of their link."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .source_ids import ids_to_move
 
 
 class UnitAtSource:
-    """See the module's head.  All of it is asked for at once, since writers wait.
+    """See the module's head.  All requests to the source are concurrent, since writers wait.
 
-    groups, ids: the ones that move.  problem: why they cannot move now; "" if they can.
+    groups, ids: those that move.  problem: why they cannot move now; "" if they can.
     """
 
     def __init__(self, coordinator: Coordinator, source: ClassicCluster, unit: GroupFence) -> None:
@@ -33,10 +33,10 @@ class UnitAtSource:
         self._errors: list[Exception] = []
 
     async def look(self) -> None:
-        """Ask for all of it.
+        """Ask the source for all groups and ids.
 
         Raises:
-          ClassicError: the source does not say.
+          ClassicError: the source does not answer, or refuses.
           CoordinatorUnavailable: the log does not answer.
         """
         async with trio.open_nursery() as nursery:

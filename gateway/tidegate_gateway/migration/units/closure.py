@@ -1,8 +1,9 @@
-"""The members of a unit, by the producers that the source's leaders know (KIP-664).
+"""Checks that a unit is complete, by the producers that the source's leaders know (KIP-664).
 
-A transaction cannot span two clusters.  So whatever a transactional id of a unit has written to is
-of the unit, too, and so is each id that has written to topics of the unit, as far as gateways
-forward it.  Leaders forget a producer after a day without a write (producer.id.expiration.ms).
+A transaction cannot span two clusters.  So if a unit has a transactional id, it must also have all
+topics to which this id has written.  And if a unit has a topic, it must also have all ids that have
+written to this topic and that gateways forward.  Leaders forget a producer after a day without a
+write (producer.id.expiration.ms).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ UNSEEN_TEXT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """topics: names.  groups: ids.  transactional_ids: as the link has them."""
+    """topics: names.  groups: ids.  transactional_ids: entries of the link's list."""
 
     topics: tuple[str, ...]
     groups: tuple[str, ...] = ()
@@ -41,9 +42,11 @@ class Unit:
 
 @dataclass(slots=True)
 class Closure:
-    """missing: what a unit lacks, or has too much of; unchecked: what could not be looked at.
+    """The problems of a unit.
 
-    A sentence each, for a person.
+    missing: what the unit lacks, or has too much of.  unchecked: what could not be checked.
+
+    Each text is a sentence for a person.
     """
 
     missing: list[str] = field(default_factory=list[str])
@@ -53,7 +56,7 @@ class Closure:
 async def closure_of(
     state: ClusterState, link: Link, source: ClassicCluster, unit: Unit
 ) -> Closure:
-    """Return whether a unit is whole.
+    """Return the problems that make a unit incomplete.
 
     Raises:
       ClassicError: the source does not say.
@@ -84,9 +87,9 @@ async def closure_of(
 
 
 def unfit_names(ids: Sequence[str], unit: Unit) -> list[str]:
-    """Return which names of a unit stand for no id, and whether there are too many.  Pure.
+    """Return which names of a unit match no id, and whether there are too many ids.  Pure.
 
-    ids: that gateways forward, as far as the source shows them.
+    ids: the forwarded ids that the source shows.
     """
     ours = [each for each in ids if is_named(unit.transactional_ids, each)]
     texts = [
@@ -102,7 +105,7 @@ def unfit_names(ids: Sequence[str], unit: Unit) -> list[str]:
 async def _offsets(
     state: ClusterState, link: Link, source: ClassicCluster
 ) -> tuple[dict[int, set[int]], dict[int, list[str]]] | None:
-    """Return producers and forwarded groups by partition of the offsets topic.
+    """Return producers and forwarded groups, by partition of the offsets topic.
 
     None if the source does not let this client see the topic.
     """

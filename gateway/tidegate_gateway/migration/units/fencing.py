@@ -28,12 +28,13 @@ class NotAtRest(Exception):
 async def fenced_unit(
     coordinator: Coordinator, source: ClassicCluster, link: str, unit: Unit
 ) -> int:
-    """Hold the groups and transactional ids until no transaction is open, at the source or in the
-    copies; return their fence.
+    """Fence the groups and transactional ids; return the fence once no transaction is open.
+
+    That is: no transaction is open at the source or in the copies.
 
     Raises:
-      NotAtRest: that took too long, or is not possible.
-      CoordinatorUnavailable: the log does not answer.  Gateways lift the fence, if it stands.
+      NotAtRest: this took too long, or is not possible.
+      CoordinatorUnavailable: the log does not answer.  If there is a fence, gateways lift it.
     """
     number = await coordinator.propose(FenceGroups(link, unit.groups, unit.transactional_ids))
     if isinstance(number, str):
@@ -53,7 +54,7 @@ async def fenced_unit(
 
 
 async def unfenced_unit(coordinator: Coordinator, number: int, reason: str) -> None:
-    """Leave the groups and ids of a fence where they are."""
+    """Lift a fence; its groups and ids stay at the source."""
     with trio.CancelScope(shield=True), trio.move_on_after(COMMAND_SECONDS):
         await coordinator.propose(UnfenceGroups(number, reason))
 
@@ -61,7 +62,7 @@ async def unfenced_unit(coordinator: Coordinator, number: int, reason: str) -> N
 async def _rest(
     coordinator: Coordinator, source: ClassicCluster, link: str, number: int, unit: Unit
 ) -> str:
-    """Wait until all gateways hold the unit and its transactions have ended; return why not."""
+    """Wait until all gateways hold the unit and no transaction is open; return why not, or ""."""
     text = SILENT_TEXT
     with trio.move_on_after(COMMAND_SECONDS):
         while text := unready_unit(coordinator.state, link, number):
@@ -86,7 +87,7 @@ async def _rest(
 
 
 def _open_copy(state: ClusterState, unit: Unit) -> str:
-    """Return which copy has not got the end of a transaction, for a person; "" for none."""
+    """Return which copy lacks the end of a transaction, for a person; "" if none does."""
     for name in unit.topics:
         topic = state.topics.by_name.get(name)
         for index, number in enumerate(topic.partition_numbers if topic is not None else ()):

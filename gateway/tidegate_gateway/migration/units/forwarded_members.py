@@ -1,8 +1,8 @@
 """The members of forwarded groups that this gateway has seen.  Pure.
 
-A move needs them (rules/migration/group_moves.py): a member of the source that no gateway has seen
-talks to the source itself.  And the source tells no client of a member's time-outs, the generation
-and the leader; gateways have seen them.
+A move needs these members (rules/migration/group_moves.py) for two reasons.  A member of the source
+that no gateway has seen connects to the source directly.  And the source does not show a member's
+timeouts, the generation and the leader, but gateways have seen them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Seen:
 
 
 class ForwardedMembers:
-    """See the module's head.  Times are seconds of one clock."""
+    """See the module's head.  Times are seconds on one clock."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, str], _Seen] = {}
@@ -47,7 +47,7 @@ class ForwardedMembers:
         self._put(group_id, member_id, _Seen(generation, leader, *timeouts_ms, now))
 
     def note(self, group_id: str, member_id: str, generation: int, now: float) -> None:
-        """Note another accepted request."""
+        """Note an accepted request other than JoinGroup."""
         seen = self._seen.get((group_id, member_id))
         if seen is None:
             seen = _Seen(generation, "", UNKNOWN_MS, UNKNOWN_MS, now)
@@ -58,11 +58,11 @@ class ForwardedMembers:
         return None
 
     def forget(self, group_id: str, member_id: str) -> None:
-        """A member has left."""
+        """Forget a member that has left."""
         self._seen.pop((group_id, member_id), None)
 
     def of(self, groups: Collection[str], now: float) -> list[ForwardedMember]:
-        """Return the members of groups that were heard of lately, the last heard first."""
+        """Return the members of groups with recent requests, the latest first."""
         found = [
             (key, seen)
             for key, seen in self._seen.items()
@@ -88,7 +88,7 @@ class ForwardedMembers:
             self._shrink(seen.at)
 
     def _shrink(self, now: float) -> None:
-        """Forget silent members, or else the half that joined first."""
+        """Forget silent members; if that is not enough, the half that joined first."""
         self._seen = {k: each for k, each in self._seen.items() if now - each.at < KEPT_SECONDS}
         if len(self._seen) > MAX_MEMBERS:
             self._seen = dict(list(self._seen.items())[MAX_MEMBERS // 2 :])

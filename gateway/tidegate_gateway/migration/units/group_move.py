@@ -1,8 +1,8 @@
 """Moves a group that gateways forward from its source to this cluster, with its members.
 
-A fence holds its requests, so that no commit reaches the source any more.  Then one entry of the
-log has its offsets and its members, which continue at the gateways.  If the move does not get on
-within COMMAND_SECONDS, the fence is lifted, and the group stays where it was.
+A fence holds the group's requests, so that no commit reaches the source any more.  Then one log
+entry takes over the group's offsets and members, which continue at the gateways.  If the move is
+not complete within COMMAND_SECONDS, the fence is lifted, and the group stays at the source.
 """
 
 from __future__ import annotations
@@ -36,11 +36,14 @@ LOOK_SECONDS: Final = 0.05
 
 
 class Moved(NamedTuple):
-    """A group.  offsets: that are here now.  members: that continue.  problem: why it was not
-    moved.
+    """The outcome of a group's move.
 
-    joins_again: whether its members have to join again.  left: offsets of topics that the link does
-    not have.  needs_start: whether its consumers were stopped before; they have to be started here.
+    offsets: how many are here now.  members: how many continue.  problem: why the group was not
+    moved, or "".
+
+    joins_again: whether its members must join again.  left: the number of offsets in topics that
+    the link does not have.  needs_start: whether its consumers were stopped before, and must be
+    started here.
     """
 
     group: str
@@ -53,7 +56,7 @@ class Moved(NamedTuple):
 
 
 class GroupMove:
-    """See the module's head.  source: with rights to describe the groups."""
+    """See the module's head.  source: a client with the right to describe groups."""
 
     def __init__(self, coordinator: Coordinator, link: str, source: ClassicCluster) -> None:
         self._coordinator = coordinator
@@ -76,7 +79,7 @@ class GroupMove:
             return Moved(group_id, 0, str(error))
 
     async def _unready(self, group_id: str) -> str:
-        """Return why a fence would be of no use; wait before it for what takes long."""
+        """Wait for the slow steps before the fence; return why a fence would be useless, or ""."""
         unrest = unrest_of(await described(self._source, group_id))
         if unrest:
             return unrest
@@ -102,7 +105,7 @@ class GroupMove:
                 with trio.CancelScope(shield=True), trio.move_on_after(COMMAND_SECONDS):
                     await self._coordinator.propose(UnfenceGroups(number, moved.problem))
         if moved.problem and group_id in self._state.link_groups.moved.get(self._link, ()):
-            return self._as_moved(group_id)  # the answer was lost
+            return self._as_moved(group_id)  # the move was committed, but its answer was lost
         return moved
 
     def _as_moved(self, group_id: str) -> Moved:
@@ -137,7 +140,7 @@ class GroupMove:
 
 
 class GroupAtSource(NamedTuple):
-    """A group behind a fence.  left: offsets of topics that the link does not have."""
+    """A fenced group.  left: the number of offsets in topics that the link does not have."""
 
     group: GroupToMove
     plan: GroupPlan
@@ -151,9 +154,9 @@ async def group_at_source(
     group_id: str,
     seen: Sequence[ForwardedMember],
 ) -> GroupAtSource | str:
-    """Return a group as it can move here, or why it cannot now, for a person.
+    """Return a group's state to move here, or why it cannot move now, for a person.
 
-    It waits until the copies have reached the group's offsets.  seen: see planned().
+    This waits until the copies have reached the group's offsets.  seen: see planned().
 
     Raises:
       ClassicError: the source does not say.
@@ -219,9 +222,9 @@ def topic_of_link(state: ClusterState, link: str, name: str) -> Topic | None:
 def first_late(
     state: ClusterState, link: str, offsets: Sequence[GroupOffset]
 ) -> GroupOffset | None:
-    """Return an offset that its copy has not reached.
+    """Return an offset that the copy has not reached, or None.
 
-    A consumer would find its position beyond the end.
+    With such an offset a consumer would have a position after the log end offset.
     """
     for each in offsets:
         topic = topic_of_link(state, link, each.topic)

@@ -1,7 +1,7 @@
-"""The state of a group as it moves here: what the source shows, and what gateways have seen.  Pure.
+"""The state of a group to move, from the source's answers and from what gateways saw.  Pure.
 
-The source tells no client the generation of a group, its leader and the time-outs of its members;
-gateways have seen them.  If they have not seen all, the members have to join again.
+The source does not show the generation of a group, its leader and the timeouts of its members, but
+gateways may have seen them.  If gateways have not seen all of these, the members must join again.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _AT_REST: Final = (State.STABLE.value, State.EMPTY.value)
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """record: to write here; without members if they have to join again.
+    """record: to write here; it has no members if they must join again.
 
-    members: of the group at its source.
+    members: their number at the source.
     """
 
     record: GroupChanged
@@ -39,7 +39,7 @@ class GroupPlan:
 def planned(described: DescribedGroup, seen: Sequence[ForwardedMember]) -> GroupPlan | str:
     """Return the state of a group, or why it cannot move now, for a person.
 
-    described: as its coordinator at the source shows it.  seen: its members, by all gateways.
+    described: the group at its coordinator of the source.  seen: its members, by all gateways.
     """
     unrest = unrest_of(described)
     if unrest:
@@ -56,7 +56,7 @@ def planned(described: DescribedGroup, seen: Sequence[ForwardedMember]) -> Group
 
 
 def unrest_of(described: DescribedGroup) -> str:
-    """Return why a group cannot be moved now, for a person; "" for nothing."""
+    """Return why a group cannot be moved now, for a person; "" if it can."""
     state = described.group_state
     if state == State.DEAD.value:
         return "the source shows no such group"
@@ -64,7 +64,7 @@ def unrest_of(described: DescribedGroup) -> str:
 
 
 def _newest(seen: Sequence[ForwardedMember]) -> list[ForwardedMember]:
-    """Return the members by generation; of one that two gateways saw, the later state wins."""
+    """Return the members by generation, so that the latest state of each comes last."""
     return sorted(seen, key=lambda each: (each.generation, each.session_timeout_ms))
 
 
@@ -95,7 +95,7 @@ def _record(described: DescribedGroup, known: Mapping[str, ForwardedMember]) -> 
 
 
 def _member(member: DescribedGroupMember, seen: ForwardedMember, protocol: str) -> MemberRecord:
-    """Return a member with the protocol in use; it tells the others when it joins again."""
+    """Return a member with only the protocol in use; its next JoinGroup has all protocols."""
     return MemberRecord(
         member.member_id,
         member.group_instance_id,

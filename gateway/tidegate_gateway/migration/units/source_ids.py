@@ -38,16 +38,17 @@ class SourceId(NamedTuple):
 
     @property
     def is_at_rest(self) -> bool:
-        """Return whether no transaction of it is open, or being ended."""
+        """Return whether the id has no transaction that is open or being ended."""
         return self.state in _AT_REST
 
 
 async def listed_ids(
     source: ClassicCluster, names: Iterable[str], takes: Callable[[str], bool]
 ) -> list[SourceId]:
-    """Return the transactional ids that the names of a link stand for, by id.
+    """Return the transactional ids that match the names of a link, sorted.
 
-    takes: whether gateways forward an id: one that was here before is this cluster's.
+    takes: returns whether gateways forward an id.  An id that this cluster had before is not
+    forwarded.
 
     Raises:
       ClassicError: a broker does not say.
@@ -84,7 +85,7 @@ async def _listed_at(source: ClassicCluster, node_id: int) -> list[TransactionSt
 async def ids_to_move(
     source: ClassicCluster, names: Iterable[str], takes: Callable[[str], bool]
 ) -> list[IdToMove] | str:
-    """Return the ids that the names of a link stand for, or why they cannot move now, for a person.
+    """Return the ids that match a link's names, or why they cannot move now, for a person.
 
     Raises:
       ClassicError: the source does not say.

@@ -22,7 +22,7 @@ async def source_producers(
 ) -> dict[Place, list[ProducerState]]:
     """Return the producers that the leaders of partitions know.
 
-    The metadata must know the topics.
+    The metadata must include the topics.
 
     Raises:
       Unsupported: the source is older than Kafka 2.8.
@@ -49,10 +49,10 @@ async def source_producers(
 
 
 async def open_at_source(source: ClassicCluster, places: Iterable[Place]) -> str:
-    """Return which partition has an open transaction, for a person; "" for none.
+    """Return which partition has an open transaction, for a person; "" if none has one.
 
-    A copy does not show one whose records lie below the log start.  A source that is older than
-    Kafka 2.8 does not show it, either.
+    A copy does not show an open transaction whose records are below the log start.  A source before
+    Kafka 2.8 does not show any.
 
     Raises:
       ClassicError: the source does not say.
