@@ -1,4 +1,4 @@
-"""Errors that an operator must fix: they print one sentence on stderr instead of a traceback."""
+"""Errors that an operator must fix: a command prints a sentence on stderr, not a traceback."""
 
 from __future__ import annotations
 

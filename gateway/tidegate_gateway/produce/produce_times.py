@@ -1,14 +1,14 @@
-"""How long produce requests take, and the stages of the objects that hold their batches.
+"""The times of produce requests, and of the stages of the WAL objects with their batches.
 
-The time of a request goes from its last byte to its answer.  The stages are of WAL objects, a
-sample for each: so the sum of their means is about the time of the first request of an object.
+The time of a request runs from its last byte to its answer.  The stages have one sample for each
+WAL object.  So the sum of their means is about the time of an object's first request.
 
     queue   from the first batch until the object is sealed
     seal    to make the object's bytes
     upload  to store it, with repeats
     commit  from then until the outcome is known: objects before it, and the metadata log
 
-Times are trio's.
+Times are on trio's clock.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class ObjectTimes(NamedTuple):
 
     def stages_ms(self, received_at: float, now: float) -> dict[str, int]:
         """Return the stages of a request whose outcome is known now; their sum is its time."""
-        # Since the request came, each is rounded once, so that the sum is the time rounded.
+        # Each end is rounded once, as time since the request came, so the stages add up to the
+        # rounded time.
         ends = [round((each - received_at) * 1000) for each in (*self, now)]
         stages = zip(STAGES, [0, *ends[:-1]], ends, strict=True)
         return {name: end - began for name, began, end in stages}
@@ -40,9 +41,9 @@ class ObjectTimes(NamedTuple):
 class ProduceTimes:
     """See the module's head.
 
-    now: when the outcomes that are being given were known; a request costs no clock of its own.
-    of_object: of the object whose outcomes these are, if it was stored; else None.
-    remote: upload and commit together; puts: single PUTs.
+    now: the time of the present outcomes, which all requests share instead of reading the clock.
+    of_object: the times of the object with these outcomes if it was stored; otherwise None. remote:
+    upload and commit together.  puts: single PUTs.
     """
 
     total: Histogram = field(default_factory=Histogram)

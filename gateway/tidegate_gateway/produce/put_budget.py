@@ -1,4 +1,4 @@
-"""Bounds the writes to the store: a token bucket that makes large objects free.  Pure.
+"""Limits the PUTs to the store by a token bucket; large objects need no tokens.  Pure.
 
 A seal costs max(0, 1 - size / efficient_bytes) tokens; the bucket refills with tokens_per_second
 and holds a minute of them.  So an idle gateway acknowledges after one PUT, a busy one fills
@@ -15,7 +15,7 @@ HELD_SECONDS = 60.0
 
 @dataclass(slots=True)
 class PutBudget:
-    """tokens_per_second 0: no budget, because requests cost nothing.  Times are in seconds."""
+    """tokens_per_second: 0 for no budget, since requests cost nothing.  Times are in seconds."""
 
     tokens_per_second: float
     efficient_bytes: int
@@ -41,7 +41,7 @@ class PutBudget:
         return missing / self.tokens_per_second if missing > 0 else 0.0
 
     def take(self, size_bytes: int, now: float) -> None:
-        """Pay for a seal.  A seal that could not wait longer (linger) leaves a debt."""
+        """Take the tokens of a seal.  A seal at the end of linger may make the number negative."""
         if not self.tokens_per_second:
             return
         self._refill(now)

@@ -1,13 +1,13 @@
-"""Looks at the records of every produced batch, as Kafka's LogValidator does.
+"""Validates the records of every produced batch, as Kafka's LogValidator does.
 
 A walk (tidegate_protocol.record_walk) finds malformed records, records without a key in a compacted
-topic, and time stamps out of range.  Where the header's largest time stamp is not that of the
-records, or attributes are set that are the broker's, the header is written again, with its CRC.
-compression.type other than producer: the records are compressed again with the topic's codec.
+topic, and time stamps out of range.  If the header's largest time stamp is not that of the records,
+or attributes are set that only a broker may set, the gateway rewrites the header and its CRC.  If
+compression.type is not producer, it compresses the records with the topic's codec.
 
-What costs little is walked in the event loop (accept_nowait); the rest in a thread, where clients
-take turns, and so is a refusal that names records.  `record.validation=header` walks only if a
-topic's settings need it.
+Small batches are walked in the event loop (accept_nowait), others in threads that clients share
+fairly.  A refusal that names records is also made in a thread.  `record.validation=header` walks
+only if a topic's settings need it.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ CODECS: Final = {
     "lz4": Codec.LZ4,
     "zstd": Codec.ZSTD,
 }
-# What a codec may make of a batch: no more than a setting, or a multiple of the topic's
-# max.message.bytes; and no more than FREE_BYTES and a multiple of the batch itself, as small
-# batches seldom grow as much.
+# Two limits on a decompressed batch hold together.  The first is a setting, or else GROWTH_OF_LIMIT
+# times the topic's max.message.bytes.  The second is FREE_BYTES plus GROWTH_OF_BATCH times the
+# batch's size, since small batches seldom grow as much.
 GROWTH_OF_LIMIT: Final = 64
 FREE_BYTES: Final = 16 << 20
 GROWTH_OF_BATCH: Final = 1_000
-# A batch up to these sizes is walked in the event loop, in some 20 ms however its records are.
+# The largest batches to walk in the event loop; this takes some 20 ms at most for any records.
 LOOP_BYTES: Final = (8 << 20) if IS_COMPILED else (32 << 10)
 WALKED_BYTES_A_ROW: Final = (64 << 10) if IS_COMPILED else 1024
 """Bytes that are walked while a handler makes a row of an answer (turns.py)."""
@@ -58,12 +58,12 @@ Accepted: TypeAlias = tuple[Buffer, BatchHeader, int]
 """A batch as it is to be stored, its header, and how many bytes were walked in the event loop."""
 _LOOK: Final = 1_000
 """Records that are read between two looks whether a request still waits."""
-# What a client may say with attributes; the rest is the broker's.
+# The attributes that a client may set; only a broker may set the others.
 _CLIENTS: Final = CODEC_MASK | TRANSACTIONAL
 
 
 class _Looked(NamedTuple):
-    """The result of a look at a batch: the header to store, and the batch, if it is another one."""
+    """The result of a look at a batch: the header to store, and the batch if recompressed."""
 
     header: BatchHeader
     batch: Buffer | None
@@ -73,8 +73,8 @@ class _Looked(NamedTuple):
 class RecordChecks:
     """See the module's head.
 
-    always: not only if a topic's settings need it.  now_ms: wall clock.
-    max_bytes: of a compressed batch's records; 0: GROWTH_OF_LIMIT times max.message.bytes.
+    always: walk even if the topic's settings do not need it.  now_ms: wall clock.  max_bytes: the
+    limit on a batch's decompressed records; 0 for GROWTH_OF_LIMIT times max.message.bytes.
     """
 
     always: bool
@@ -85,7 +85,7 @@ class RecordChecks:
     def accept_nowait(
         self, settings: TopicSettings, batch: memoryview, header: BatchHeader, now_ms: int
     ) -> Accepted | None:
-        """Return a batch as it is to be stored; None: accept() must look at it.
+        """Return the batch to store; None if accept() must look at it.
 
         Raises:
           BatchRefused: records are not walked, and the header's time stamp breaks a rule.
@@ -98,7 +98,7 @@ class RecordChecks:
             return (*_stored(batch, header, header.max_timestamp), 0)
         if codec or len(batch) > LOOP_BYTES:
             return self._accept_costly(settings, batch, header, now_ms)
-        # As walk_batch() does it, without calls: this is once per batch.
+        # The same as walk_batch(), but with fewer calls, since this runs for every batch.
         walk = RecordWalk(header.record_count, header.base_timestamp)
         try:
             walk.feed(batch[HEADER_BYTES:])
@@ -114,7 +114,7 @@ class RecordChecks:
     def _accept_costly(
         self, settings: TopicSettings, batch: memoryview, header: BatchHeader, now_ms: int
     ) -> Accepted | None:
-        """See accept_nowait; of a batch that is compressed, or large."""
+        """See accept_nowait; for a compressed or large batch."""
         if len(batch) > LOOP_COMPRESSED_BYTES or header.record_count > MAX_RECORDS:
             return None
         room = min(LOOP_DECOMPRESSED_BYTES, self._room(settings, len(batch)))
@@ -129,10 +129,10 @@ class RecordChecks:
     async def accept(
         self, settings: TopicSettings, batch: memoryview, header: BatchHeader, client: Client
     ) -> Accepted:
-        """Return a batch as it is to be stored.
+        """Return the batch to store.
 
         Raises:
-          BatchRefused: a record breaks a rule of its topic, or there is no thread for it.
+          BatchRefused: a record breaks a rule of its topic, or no thread is free.
           CloseConnection: the client is gone.
         """
         now_ms = self.now_ms()
@@ -150,7 +150,8 @@ class RecordChecks:
             raise BatchRefused(ErrorCode.NOT_ENOUGH_REPLICAS, str(busy)) from None
         if looked.batch is not None:
             return looked.batch, looked.header, 0
-        # Only here: a thread may outlive the request, and with it the bytes of the batch.
+        # The header is written here and not in the thread: the thread may outlive the request, and
+        # the batch's memory may then have other bytes.
         return (*_stored(batch, header, looked.header.max_timestamp), 0)
 
     @staticmethod
@@ -159,7 +160,7 @@ class RecordChecks:
         return settings.is_compacted or settings.timestamp_before_max_ms != NO_LIMIT
 
     def _room(self, settings: TopicSettings, size_bytes: int) -> int:
-        """Return how large a compressed batch may become."""
+        """Return the limit on the size of a batch's decompressed records."""
         most = self.max_bytes or GROWTH_OF_LIMIT * settings.max_message_bytes
         return min(most, FREE_BYTES + GROWTH_OF_BATCH * size_bytes)
 
@@ -198,7 +199,7 @@ def looked_at(
 
 
 def _check_header_time(settings: TopicSettings, header: BatchHeader, now_ms: int) -> None:
-    """Check the time stamp that a header says is the largest."""
+    """Check the largest time stamp according to the header."""
     latest_ms = now_ms + settings.timestamp_after_max_ms
     if header.max_timestamp > latest_ms and not settings.timestamp_type_is_append:
         raise BatchRefused(
@@ -232,8 +233,9 @@ def _is_clean(settings: TopicSettings, header: BatchHeader, walk: RecordWalk, no
 
 
 def _true_header(header: BatchHeader, max_timestamp: int) -> BatchHeader:
-    """Return the header with the true values.  The time of LogAppendTime comes with the commit, if
-    the topic still has it then.
+    """Return the header with correct values.
+
+    If the topic has LogAppendTime at the commit, the commit sets the time.
     """
     attributes = header.attributes & _CLIENTS
     if attributes == header.attributes and max_timestamp == header.max_timestamp:
@@ -256,8 +258,9 @@ def _refusal(
     now_ms: int,
     should_stop: ShouldStop,
 ) -> BatchRefused:
-    """Return the error that names the records that break a rule, as many as an answer may name."""
-    if header.is_log_append_time:  # else all records have the header's time
+    """Return the error that names the wrong records, up to the limit of an answer."""
+    # with the attribute, decode_records() would give all records the header's time
+    if header.is_log_append_time:
         batch, _ = with_header(batch.toreadonly(), _true_header(header, -1))
     wrong = _Wrong(settings, now_ms)
     for index, record in enumerate(decode_records(batch, max_decompressed_bytes=max_bytes)):

@@ -1,4 +1,4 @@
-"""Why a produced batch is not stored."""
+"""The refusal of a produced batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MAX_RECORD_ERRORS = 100
 
 
 class BatchRefused(Exception):
-    """A batch must not be stored; only its partition gets the error.
+    """A batch must not be stored.  Only its partition gets the error.
 
     record_errors: (index in the batch, text), at most MAX_RECORD_ERRORS of them (KIP-467).
     """

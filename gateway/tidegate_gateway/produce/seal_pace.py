@@ -1,17 +1,17 @@
-"""When to seal the open WAL object.  Pure: times are passed in, in seconds of one clock.
+"""Decides when to seal the open WAL object.  Pure: times are arguments, in seconds of one clock.
 
-Each object costs the event loop, the store and the log about as much as a hundred requests, so a
-busy gateway should make few of them, and an idle one should not wait.  Five reasons can delay a
-seal; a full object is never delayed:
+An object takes about as much work of the event loop, the store and the log as a hundred requests.
+So a busy gateway should make few objects, and an idle one should not wait.  Five reasons can delay
+a seal; a full object is never delayed:
 
-- an object was sealed a moment ago and is in flight: objects begin a part of a PUT's duration
-  apart, so requests of that time share an object;
-- the answers of an object went out just now, while other requests waited: clients that got them
+- an object was sealed a moment ago and is in flight: between two seals there is a part of a PUT's
+  duration, and requests of this time share an object;
+- the answers of an object were just sent while other requests waited: the clients that got answers
   send their next requests at once, and these join the waiting ones;
-- a request is being received: the requests before it wait a little, for the same reason;
-- the store's requests cost money, and at the present rate the object will be large enough to be
-  free before `linger`: it fills for as long as bytes arrive.  Clients that wait for answers send
-  nothing then, so they are not delayed;
+- a request is being received: earlier requests wait a little, so that it joins them;
+- the store's requests cost money, and at the present rate the object will be large enough to need
+  no tokens before `linger`: it fills as long as bytes arrive.  Clients that wait for answers send
+  no bytes, so this does not delay them;
 - the request budget is used up (put_budget.py), up to `linger`.
 """
 
@@ -23,15 +23,15 @@ from math import exp
 from ..network.inflow import Inflow
 from .put_budget import PutBudget
 
-# An object costs some milliseconds of CPU: at most about a hundred of them a second.
+# An object takes some milliseconds of CPU, so there are at most about a hundred a second.
 LEAST_SECONDS = 0.008
 MOST_SECONDS = 0.025
 PACE_SHARE = 0.25
-# If no byte arrives for this part of a PUT's duration, the stream has stopped.  While another
-# object is in flight, a streaming client may pause, for up to STREAM times as long.
+# If no byte arrives for this part of a PUT's duration, the stream of requests has stopped.  While
+# another object is in flight, the time is STREAM times as long, since streaming clients may pause.
 QUIET_SHARE = 0.125
 STREAM = 3
-# A shorter wait counts as none: the clock may not distinguish it from now.
+# A shorter wait counts as none: on the clock its end may equal the present time.
 SHORTEST_SECONDS = 1e-6
 LEAST_QUIET_SECONDS = 0.001
 MOST_QUIET_SECONDS = 0.005
@@ -44,7 +44,7 @@ RATE_SECONDS = 0.5
 class SealPace:
     """Decides how long the open object waits.
 
-    efficient_bytes: objects of this size are free.  inflow: shared with the connections.
+    efficient_bytes: objects of this size need no tokens.  inflow: shared with the connections.
     """
 
     budget: PutBudget
@@ -62,23 +62,23 @@ class SealPace:
         self._opened_at = now
 
     def sealed(self, size_bytes: int, now: float) -> None:
-        """Pay for a sealed object, and measure the rate of bytes."""
+        """Take the tokens of a sealed object, and measure the rate of bytes."""
         self.budget.take(size_bytes, now)
         passed = max(now - self._sealed_at, LEAST_SECONDS)
         self._rate += (size_bytes / passed - self._rate) * (1 - exp(-passed / RATE_SECONDS))
         self._sealed_at = now
 
     def answered(self, now: float) -> None:
-        """Note that the answers of an object went out while this one was open."""
+        """Note that the answers of an earlier object were sent while this one was open."""
         self._answered_at = now
 
     def stored(self, seconds: float) -> None:
-        """A PUT took this long."""
+        """Note the duration of a PUT."""
         weight = PUT_WEIGHT if self.put_seconds else 1.0
         self.put_seconds += (seconds - self.put_seconds) * weight
 
     def pause_seconds(self, size_bytes: int, now: float, *, is_alone: bool) -> float:
-        """Return how long to wait before the object is sealed or asked about again; 0: seal now.
+        """Return how long to wait before the seal, or before the next call; 0 to seal now.
 
         is_alone: no earlier object is in flight.
         """

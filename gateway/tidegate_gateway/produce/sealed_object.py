@@ -16,9 +16,9 @@ from .wal_commits import MirroredToken
 class SealedObject:
     """A sealed object that is being stored or committed.
 
-    key: in the store.  mirrored: of its mirrored batches.  sealing_at, sealed_at, stored_at:
-      seconds on Trio's clock.
-    clients: bytes by client id, as wrote() got them.  putting: ends the PUT.
+    key: in the store.  mirrored: the tokens of its mirrored batches.  sealing_at, sealed_at,
+      stored_at: seconds on Trio's clock.  clients: the bytes by client id, from wrote().  putting:
+      cancels the PUT.
     """
 
     wal: SealedWal

@@ -1,18 +1,18 @@
-"""From a stored WAL object to the answers of its batches: one proposal, one outcome for each batch.
+"""Commits stored WAL objects by one proposal each, and gives each batch its outcome.
 
-If the commit of an object is refused as a whole, the gateway abandons the object: an event rules
-out its commit.  Then the gateway may refuse its batches with a retriable error, and the object can
-be collected.
+If the log refuses the commit of an object as a whole, the gateway abandons the object, by an event
+that rules out any later commit.  Then the gateway can refuse the object's batches with a retriable
+error, and the object can be deleted as an orphan.
 
-An object that was stored late may hold batches of clients that have left; such clients send them
-again elsewhere.  They are not proposed, so that an outage leaves few records twice.  An object of
-such batches alone is committed without any: an abandoned id would say that this gateway does not
-reach the store (store_way/marks.py).
+A late object may hold batches of clients that have disconnected, and that send these batches again
+to other gateways.  Such batches are left out of the proposal, so that an outage causes few
+duplicates.  If no other batches are left, the object is committed without any batch, since an
+abandoned id would mean that this gateway cannot reach the store (store_way/marks.py).
 
-Once a batch of a client is refused so that it comes again, or left out, or its outcome is unknown,
-no later batch of that client is proposed: if the log has no state of a producer, it takes any first
-sequence, and would then refuse the earlier one for ever.  In Kafka all batches of a connection meet
-the same fate, as they go to one leader.
+A batch may be left out, its outcome may be unknown, or it may be refused so that the client sends
+it again.  After this, no later batch of that client is proposed.  The reason: if the log has no
+state of a producer, it accepts any first sequence.  It would then refuse the earlier batch for
+ever.  In Kafka all batches of a connection have the same outcome, since they go to one leader.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Client(Protocol):
     """The connection of a request."""
 
     def is_gone(self) -> bool:
-        """Return whether the client has closed it; then it is so for all later batches, too."""
+        """Return whether the client has closed the connection, which is final."""
         ...
 
 
@@ -68,11 +68,11 @@ class BatchToken(Protocol):
 
     @property
     def waiting_client(self) -> Client | None:
-        """The client that waits for the outcome; None: the batch is written without one."""
+        """The client that waits for the outcome; None if the batch is written without a client."""
         ...
 
     def settle(self, outcome: BatchOutcome) -> None:
-        """Take the batch's outcome.  Must not wait and must not raise."""
+        """Handle the batch's outcome.  This must not wait and must not raise."""
         ...
 
     def abort(self) -> None:
@@ -80,23 +80,24 @@ class BatchToken(Protocol):
         ...
 
     def turned_back(self, topic_id: bytes, records: bytes) -> None:
-        """Take the batch back: its topic began to return to its source, so it was not written.
-        Must not wait and must not raise.
+        """Take the batch back, which was not written since its topic began to return to its source.
+
+        This must not wait and must not raise.
         """
         ...
 
 
 class MirroredToken(BatchToken, Protocol):
-    """The mirror that waits for the commit of a batch with offsets of its own."""
+    """The mirror that waits for the commit of a batch, which already has its offsets."""
 
     @property
     def mirrored(self) -> MirroredBatch:
-        """The facts of the batch that BatchFacts do not have."""
+        """The facts of the batch that are not in BatchFacts."""
         ...
 
     @property
     def is_walked(self) -> bool:
-        """Its records were walked, and its header says the largest of their time stamps."""
+        """Whether its records were walked, so that its header has their largest time stamp."""
         ...
 
 
@@ -109,7 +110,7 @@ OnStored: TypeAlias = Callable[[WalName, str, bytearray], None]
 
 
 def appended(header: BatchHeader, token: BatchToken, flags: int) -> Appended:
-    """Return the facts that the open object keeps of a batch.  flags: see BatchFacts."""
+    """Return the open object's facts about a batch.  flags: see BatchFacts."""
     crc, _, _, _, timestamp, producer_id, epoch, base_sequence, record_count = header[4:]
     last = base_sequence if producer_id < 0 else last_sequence(base_sequence, record_count)
     return (record_count, timestamp, crc, producer_id, epoch, base_sequence, last, flags), token
@@ -121,7 +122,7 @@ class WalCommits:
     Args:
       is_append_time, on_stored: see wal_writer.WalWriter.
       walks_records: see wal_writer.WalSettings.
-      on_end: called with each object once its batches are settled, or their outcome is unknown.
+      on_end: called with each object once its batches have outcomes, or these are unknown.
     """
 
     def __init__(
@@ -154,12 +155,13 @@ class WalCommits:
     ) -> None:
         """Propose to commit a stored object; the answer settles its batches.
 
-        key: under which it is stored.  mirrored: the tokens of its mirrored batches.
+        key: of the object.  mirrored: the tokens of its mirrored batches.
         """
         left = self._batches_left(wal, of_object)
         try:
             proposal = self._proposal(wal, mirrored, left)
-            # If another gateway decides, waiting fetches may wake before the answer arrives.
+            # This comes before the proposal: if another gateway decides, waiting fetches may wake
+            # before the answer arrives.
             self._on_stored(proposal.name, key, wal.body)
         except Exception as error:
             # The proposal was never made, so the object cannot be committed.
@@ -183,7 +185,7 @@ class WalCommits:
                 for token in mirrored:
                     token.abort()
                 return self._on_end(wal)
-            # The object is not committed; once its id is abandoned it can be collected.
+            # The object is not committed; once its id is abandoned, the object can be deleted.
             _log.error("a WAL object could not be committed", error=str(failure))
             self.abandon(wal)
 
@@ -194,7 +196,7 @@ class WalCommits:
         self._coordinator.submit(proposal, deliver, fail)
 
     def _batches_left(self, wal: SealedWal, of_object: ObjectTimes) -> frozenset[int]:
-        """Return the indices of the batches whose clients wait no more, or send them again."""
+        """Return the indices of the batches to leave out, by their clients."""
         is_late = trio.current_time() - of_object.sealed_at >= LATE_SECONDS
         if not is_late and not self._behind:
             return frozenset()
@@ -213,9 +215,9 @@ class WalCommits:
         return CommitWal(_name(wal), len(wal.body), facts, stamped, placed, is_walked)
 
     def abandon(self, wal: SealedWal, *, is_cut_off: bool = False) -> None:
-        """Propose that an object is never committed, and refuse its batches.
+        """Propose an event that rules out the commit of an object, and refuse its batches.
 
-        is_cut_off: other gateways reach the store, so producers should turn to them.
+        is_cut_off: only other gateways reach the store, so producers should use these.
         """
         self._all_behind(wal)
 
@@ -244,7 +246,7 @@ class WalCommits:
                 else:
                     self._note_behind(token, outcome.refusal)
                     token.settle(outcome)
-            except Exception as error:  # an error of one client: the others get their answers
+            except Exception as error:  # an error of one client must not affect the others
                 self._upkeep.note("answer a client that waits for a commit", error)
                 token.abort()
         self._on_end(wal)
@@ -265,7 +267,7 @@ def _clients(wal: SealedWal) -> list[Client | None]:
 def _with_left(
     wal: SealedWal, left: frozenset[int], outcomes: list[BatchOutcome]
 ) -> list[BatchOutcome]:
-    """Return the outcomes of all batches; those of left ones were not proposed."""
+    """Return the outcomes of all batches; batches that were left out are refused."""
     rest = iter(outcomes)
     return [_ABANDONED if at in left else next(rest) for at in range(len(wal.batches))]
 

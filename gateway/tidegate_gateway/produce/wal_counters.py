@@ -9,9 +9,10 @@ from .produce_times import ProduceTimes
 
 @dataclass(slots=True)
 class WalCounters:
-    """The writer's figures for metrics.  Times are trio's, of the last success; None: none yet.
+    """The writer's metrics.  Times are of the last success, on trio's clock; None before.
 
-    left_batches: stored and not written, as their clients had left, or send an earlier batch again.
+    left_batches: batches that were stored but not committed, since their clients had disconnected,
+    or send an earlier batch again.
     """
 
     objects: int = 0

@@ -1,6 +1,6 @@
 """PUTs of WAL objects: repeated with the same key until the object is stored.
 
-The writer (wal_writer.py) sets their deadline, and abandons the object after it.
+The writer (wal_writer.py) sets a deadline, and abandons the object after it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class WalPuts:
 
     Args:
       way: notes how the PUTs end.  upkeep: counts unexpected errors.
-      timeout_seconds: the writer's, for all tries of an object.
+      timeout_seconds: the writer's, for all attempts for an object.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class WalPuts:
         self._attempt_seconds = timeout_seconds / PUT_ATTEMPTS
 
     async def put(self, key: str, body: Buffer) -> None:
-        """Store an object; return once it is there.
+        """Store an object; return once the store has it.
 
         Raises:
           ObjectExists: another object has the key.
@@ -61,8 +61,8 @@ class WalPuts:
         while True:
             began = trio.current_time()
             try:
-                # A PUT that hangs is repeated; the store distinguishes an equal object from another
-                # one.
+                # A PUT that hangs is repeated.  If the first one succeeds later, the store sees
+                # that the objects are equal.
                 with trio.move_on_after(self._attempt_seconds):
                     await put_idempotent(self._store, key, body)
                     self._counters.times.puts.add(trio.current_time() - began)

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class WalSettings:
-    """Sizes in bytes, times in seconds.  put_budget_per_second 0: requests cost nothing.
+    """Sizes in bytes, times in seconds.  put_budget_per_second: 0 for no budget.
 
-    max_in_flight_bytes: of objects that are sealed and not yet answered; one is always admitted.
-    walks_records: the records of each batch of a client were walked, and its header says what the
-      walk found.
+    max_in_flight_bytes: of sealed objects without outcomes; one object is always admitted.
+    walks_records: the records of each client's batch were walked, and its header agrees with them.
     """
 
     max_object_bytes: int = 8 << 20

@@ -1,19 +1,19 @@
-"""Produce path, second half: open WAL object -> object store -> coordinator -> answers.
+"""The second half of the produce path: open WAL object -> object store -> coordinator -> answers.
 
 append() is synchronous: the order of calls is the order of offsets.  `run` seals the open object if
-it is full; or if it holds a batch, an upload slot is free, and the request budget allows it.
-Uploads run in parallel; commits (wal_commits.py) are handed to the coordinator in the order of
-sealing, and many of them travel in one log entry.
+it is full, or if it holds a batch and the pace (seal_pace.py) allows the seal.  A seal also needs a
+free upload slot.  Uploads run in parallel.  The coordinator gets the commits (wal_commits.py) in
+the order of sealing, and puts many commits into one log entry.
 
-A PUT is repeated with the same key until its deadline (wal_puts.py).  Then an event abandons its
-WAL id, so that a late success can never be committed and the object can be collected; its batches
-are refused with a retriable error, and later objects are committed without it.  The same happens if
-the commit of an object cannot be decided.
+A PUT is repeated with the same key until its deadline (wal_puts.py).  After the deadline an event
+abandons the WAL id, so that an object that is stored later can never be committed, and can be
+deleted.  The gateway refuses the batches with a retriable error, and commits later objects.  The
+same happens if the commit of an object cannot be decided.
 
-If the key already holds another gateway's object, the log lost its end and gave this incarnation
-twice, or another cluster has the same prefix.  That object stays as it is, for salvage; the batches
-are refused with a retriable error, and `run` raises: after a restart the gateway has a new
-incarnation.
+If another gateway's object already has the key, either the log lost its end and assigned this
+incarnation twice, or another cluster has the same prefix.  The other object stays, for salvage.
+The gateway refuses the batches with a retriable error, and `run` raises an error: after a restart
+the gateway has a new incarnation.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _log = structlog.get_logger("tidegate.wal")
 
 # The most bytes that one batch takes in a log entry: its run and its producer state (see events/).
 EVENT_BYTES_PER_BATCH = 120
-# An object of this size costs no token of the budget, a smaller one up to one (decision 5).
+# An object of this size takes no token of the budget, a smaller one takes up to one (decision 5).
 EFFICIENT_OBJECT_BYTES = 7 << 20
 _WHY_TAKEN = (
     "the metadata log lost its end, or another cluster has the same prefix, so this gateway stops:"
@@ -63,7 +63,7 @@ class KeyTaken(Exception):
 
 
 class WalWriter:
-    """Gathers batches of all connections into shared objects.
+    """Collects batches of all connections in shared objects.
 
     Args:
       inflow: when produce requests arrive.  key_of: object key of a WAL identity.
@@ -73,7 +73,7 @@ class WalWriter:
       on_batches: called with the number of batches of an object that is stored.
       after_answers: called once after the answers of a commit were filled in.
       upkeep: counts unexpected errors.
-      way: notes how its PUTs end.
+      way: notes the results of PUTs.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class WalWriter:
         token: BatchToken,
         flags: int = 0,
     ) -> None:
-        """Take a checked batch; its place in the log is now fixed.  The bytes must not change.
+        """Add a checked batch; its place in the log is now fixed.  The bytes must not change.
 
         flags: see BatchFacts.
         """
@@ -184,7 +184,7 @@ class WalWriter:
         facts: tuple[int, ...],
         token: MirroredToken,
     ) -> None:
-        """Take a checked batch of a mirrored partition.  The bytes must not change.
+        """Add a checked batch of a mirrored partition.  The bytes must not change.
 
         facts: BatchFacts from record_count on.
         """
@@ -199,15 +199,16 @@ class WalWriter:
             self._work.set()
 
     def pin(self, arena: Arena) -> None:
-        """Keep an arena until the open object, which refers to it, is sealed.  Call it with every
-        append() of bytes in an arena, without a pause in between.
+        """Keep an arena until the open object, which refers to it, is sealed.
+
+        Call this with every append() of bytes in an arena, without a checkpoint in between.
         """
         if not self._pinned or self._pinned[-1] is not arena:
             arena.pin()
             self._pinned.append(arena)
 
     def wrote(self, client_id: str, size_bytes: int) -> None:
-        """Note whose bytes were appended: the client pays for its share of the open object."""
+        """Note the client of appended bytes, who pays for its share of the open object."""
         self._clients[client_id] = self._clients.get(client_id, 0) + size_bytes
 
     def _is_full(self) -> bool:
@@ -222,8 +223,7 @@ class WalWriter:
         """Seal, store and commit objects; forever.
 
         Raises:
-          KeyTaken: another gateway's object has the key of one of this gateway's, whose batches are
-          refused.
+          KeyTaken: another gateway's object has the key of one of this gateway's objects.
         """
         async with trio.open_nursery() as nursery:
             while True:
@@ -234,7 +234,7 @@ class WalWriter:
                 nursery.start_soon(self._upload, sealed)
 
     async def drain(self) -> None:
-        """Wait until everything appended before this call has been answered.
+        """Wait until all batches that were appended before this call have answers.
 
         Connected clients may continue; drain() does not wait for their later batches.
         """
@@ -247,13 +247,13 @@ class WalWriter:
 
     async def _wait_until_sealable(self) -> None:
         while True:
-            # Let every connection that is ready add its batches first.
+            # Let all connections with received requests add their batches first.
             await trio.lowlevel.checkpoint()
             if self._may_seal():
                 pause = self._pause_seconds()
                 if pause <= 0:
                     return
-                # Only an object that need not wait any longer ends the pause early.
+                # append() ends the pause only when the object is large enough to need no tokens.
                 self._wake_at_bytes = self._pace.efficient_bytes
                 with trio.move_on_after(pause):
                     await self._work.wait()
@@ -263,8 +263,10 @@ class WalWriter:
             self._work = trio.Event()
 
     def _may_seal(self) -> bool:
-        """Return whether there is a batch to seal, and a slot and memory for its object.  While the
-        log is away, or one upload delays the order, sealed objects would else pile up.
+        """Return whether there is a batch to seal, and a slot and memory for its object.
+
+        Without this limit, sealed objects could pile up while the log does not answer, or while
+        later objects wait for a slow upload.
         """
         size_bytes = self._open.size_bytes
         fits = self._in_flight_bytes + size_bytes <= self._settings.max_in_flight_bytes
@@ -313,8 +315,9 @@ class WalWriter:
     # -- storing ----------------------------------------------------------------------------------
 
     def give_up(self) -> None:
-        """Abandon all objects that are not committed, in their order; what comes later, too, as
-        long as this gateway is cut off from the store.
+        """Abandon all uncommitted objects, in order.
+
+        While this gateway is cut off from the store, later objects are abandoned, too.
         """
         for sealed in self._in_flight:
             self._give_up(sealed)
@@ -344,7 +347,7 @@ class WalWriter:
                 self.counters.times.upload.add(sealed.stored_at - sealed.sealed_at)
                 self.counters.put_seconds += seconds
         except ObjectExists as error:
-            # The id is never proposed.  If it were abandoned, the other gateway's object would be
+            # This id is not abandoned: an abandoned id would get the other gateway's object
             # deleted.
             if sealed in self._in_flight:
                 self._in_flight.remove(sealed)
@@ -353,14 +356,14 @@ class WalWriter:
         if not sealed.stored:
             self._give_up(sealed)
         self._uploading -= 1
-        if self._open.size_bytes:  # its first batch has an empty one looked at
+        if self._open.size_bytes:  # if the object is empty, its first batch sets the event
             self._work.set()
         self.commit_in_order()
 
     # -- committing -------------------------------------------------------------------------------
 
     def commit_in_order(self) -> None:
-        """Hand on the objects whose turn it is; call it when commits are no longer held."""
+        """Commit or abandon the objects whose turn it is; also called when commits may continue."""
         while self._in_flight and self._is_next(self._in_flight[0]):
             sealed = self._in_flight.popleft()
             if not sealed.given_up:
@@ -372,7 +375,7 @@ class WalWriter:
         return sealed.given_up or (sealed.stored and not self.way.holds_commits)
 
     def _end(self, wal: SealedWal) -> None:
-        """The clients of an object got their answers, or time out later."""
+        """Note that the batches of an object have outcomes, or time out later."""
         self._unsettled.discard(wal.identity.counter)
         self._in_flight_bytes -= len(wal.body)
         if self._open.size_bytes:

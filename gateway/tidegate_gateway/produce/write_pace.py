@@ -1,4 +1,4 @@
-"""Explains the latency of small writes under the request budget, which users of S3 see first."""
+"""Explains the latency of small writes under the request budget.  New users of S3 notice it."""
 
 from __future__ import annotations
 

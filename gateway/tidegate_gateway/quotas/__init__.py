@@ -1,1 +1,1 @@
-"""Client quotas: rates, throttle times, and who is throttled."""
+"""Client quotas: rates, throttle times, and the throttling of clients."""

@@ -1,8 +1,9 @@
-"""The quotas of this gateway's clients, and how much of them is used up.
+"""The quotas of this gateway's clients, and their use.
 
-Each gateway counts for itself, as each broker of Kafka does, unless the gateways share quotas
-(sharing/): then it counts against its shares.  Request time is a machine's own and never shared.
-The limits come from the cluster's state, and change as soon as the gateway reads that they did.
+Each gateway counts for itself, as each broker of Kafka does.  If the gateways share quotas
+(sharing/), each counts against its shares.  Gateways do not share quotas of request time, since
+that is a resource of each machine.  The limits come from the cluster state, and change as soon as
+the gateway reads the change.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class ClientQuotas:
 
     Args:
       windows: of rates.  mutation_windows: of the tokens of mutations.
-      shares: of the quotas, while is_shared() says that gateways share them.
+      shares: used while is_shared() returns True.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class ClientQuotas:
         self._make_buckets()
 
     def look(self) -> None:
-        """Start again if gateways share quotas now, or no longer; what was used up is forgotten."""
+        """Reset all counts if gateways began or stopped sharing quotas."""
         if self._is_shared() != self.are_shared:
             self.are_shared = not self.are_shared
             self._make_buckets()
@@ -107,7 +108,7 @@ class ClientQuotas:
     def limits(self, principal: str, client_id: str) -> ClientLimits:
         """Return the quotas of a client; NO_LIMITS itself if it has none.
 
-        principal: such as "User:alice"; quotas are of its name.
+        principal: such as "User:alice"; quotas use only the name.
         """
         if self._as_of != self._table.version:
             self._as_of = self._table.version
@@ -126,7 +127,7 @@ class ClientQuotas:
     def _looked_up(self, user: str, client_id: str) -> ClientLimits:
         def limit(key: QuotaKey) -> Limit | None:
             found = self._table.limit(key, user, client_id)
-            # Kafka takes Infinity, too: it stands above less specific quotas, and limits nothing.
+            # Kafka accepts Infinity, too: it overrides less specific quotas, but sets no limit.
             return found if found is not None and isfinite(found.value) else None
 
         found = ClientLimits(

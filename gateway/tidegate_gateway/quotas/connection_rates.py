@@ -1,9 +1,9 @@
-"""How fast clients may open connections: to this gateway in all, and from one address (KIP-612).
+"""Limits the rates of new connections: of all together, and from one address (KIP-612).
 
-The gateway accepts no further connection while all come too fast: clients wait in the kernel's
-backlog.  A connection of an address that is above its own quota is accepted, held for a moment and
-closed, so that its client does not try again at once.  As in Kafka, neither wait is longer than one
-window, and a connection that is closed is not counted.
+While the rate of all connections is too high, the gateway accepts no further ones, so clients wait
+in the kernel's backlog.  If an address is above its own quota, the gateway accepts its connection,
+holds it for a moment and closes it, so that the client does not try again at once.  As in Kafka,
+neither wait is longer than one window, and closed connections are not counted.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ConnectionRates:
         return seconds
 
     async def holds(self, host: str) -> bool:
-        """Return False if a connection of an address may be served; else hold it for its time."""
+        """Return False if a connection of an address may be served; else wait and return True."""
         rate = self._table.connection_rate(host)
         if rate is None:
             return False

@@ -1,7 +1,7 @@
 """The metrics of client quotas, under the names that jmx_exporter gives Kafka's.
 
-Each quota has series for the clients that used it last, at most MAX_QUOTA_SERIES: client ids are
-chosen by clients.
+Each quota has series for the clients that used it last.  These are at most MAX_QUOTA_SERIES, since
+clients choose their client ids freely.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LABELS: Final = ("resource", "user", "clientId")
 def quota_metrics(
     quotas: ClientQuotas, exchange: ShareExchange | None, rates: ConnectionRates
 ) -> Iterator[Metric]:
-    """Yield the values of all quotas.  exchange: None for a gateway that asks no others."""
+    """Yield the values of all quotas.  exchange: None for a gateway that asks for no shares."""
     now_ms = int(trio.current_time() * 1_000)
     throttled = _family("throttle_time", "Mean throttle time of the last minute, in ms")
     bytes_rate = _family("byte_rate", "Bytes a second")

@@ -1,9 +1,10 @@
 """Rates as Kafka samples them, and how long a client that is above its quota must wait.
 
 Times are whole milliseconds of any monotonic clock.  A rate keeps the sums of up to `samples`
-windows.  A window begins with a value after the end of the last one.  The rate is the sum over the
-time since the oldest window began, but over `samples - 1` windows at least.  So a client that was
-silent may use that many windows of its quota at once (KIP-13, KIP-219).
+windows.  The first value after the end of a window begins the next one.  The rate is the sum of all
+windows, divided by the time since the oldest one began, or by the length of `samples - 1` windows
+if that is longer.  So a silent client may use its quota of `samples - 1` windows at once (KIP-13,
+KIP-219).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ MAX_THROTTLE_MS: Final = 2**31 - 1
 class Windows:
     """Kafka's quota.window.num and quota.window.size.seconds, or controller.quota.window.*.
 
-    samples: at least 1.  window_ms: the length of one.
+    samples: at least 1.  window_ms: the length of a window.
     """
 
     samples: int = 11
@@ -28,7 +29,7 @@ class Windows:
 
     @property
     def burst_seconds(self) -> float:
-        """How many seconds of a quota a client may use at once without being throttled."""
+        """For how many seconds a client may use its quota at once without being throttled."""
         return max(self.samples - 1, 0) * self.window_ms / 1_000
 
     @property
@@ -54,7 +55,7 @@ class SampledRate:
         self._samples: deque[_Sample] = deque()
 
     def record(self, value: float, now_ms: int) -> None:
-        """Add a value; a negative one takes an earlier one back."""
+        """Add a value; a negative value takes back an earlier one."""
         self._forget(now_ms)
         samples = self._samples
         if not samples or now_ms - samples[-1].began_ms >= self._windows.window_ms:
@@ -68,8 +69,7 @@ class SampledRate:
         return sum(each.total for each in self._samples) * 1_000 / self._span_ms(now_ms)
 
     def throttle_ms(self, quota: float, now_ms: int) -> int:
-        """Return how long the client must be silent until its rate is the quota; 0 if it is not
-        above it.
+        """Return how long the client must be silent until its rate is down to the quota, or 0.
 
         It solves rate * span / (span + wait) = quota.
         """
@@ -79,23 +79,23 @@ class SampledRate:
         return rounded_ms((rate - quota) / quota * self._span_ms(now_ms))
 
     def _span_ms(self, now_ms: int) -> int:
-        """Return the time over which the rate is; _forget() was called for it."""
+        """Return the time span of the rate; the caller has called _forget()."""
         elapsed = now_ms - self._samples[0].began_ms if self._samples else 0
         window_ms = self._windows.window_ms
         missing = self._windows.samples - 1 - elapsed // window_ms
         return max(elapsed + max(missing, 0) * window_ms, 1)
 
     def _forget(self, now_ms: int) -> None:
-        """Drop the samples whose last value is too old.  One that began earlier stays whole."""
+        """Drop the samples whose last value is too old.  A sample is kept or dropped whole."""
         age_ms = self._windows.samples * self._windows.window_ms
         while self._samples and now_ms - self._samples[0].last_ms >= age_ms:
             self._samples.popleft()
 
 
 class TokenBucket:
-    """Tokens for mutations (KIP-599): `quota` of them a second, and at most all windows' worth.
+    """Tokens for mutations (KIP-599): `quota` tokens a second, at most those of all windows.
 
-    A new bucket is full.  It may go below zero; then its client waits.
+    A new bucket is full.  The number of tokens may become negative; then the client waits.
     """
 
     __slots__ = ("_at_ms", "_tokens", "_windows")
@@ -106,11 +106,11 @@ class TokenBucket:
         self._at_ms = 0
 
     def take(self, count: float, quota: float, now_ms: int) -> None:
-        """Take tokens, however many there are."""
+        """Take tokens, even if there are not enough."""
         self._tokens = self.tokens(quota, now_ms) - count
 
     def tokens(self, quota: float, now_ms: int) -> float:
-        """Return how many there are."""
+        """Return the number of tokens, which may be negative."""
         most = self._windows.token_seconds * quota
         tokens = most
         if self._tokens is not None:
@@ -119,7 +119,7 @@ class TokenBucket:
         return tokens
 
     def throttle_ms(self, quota: float, now_ms: int) -> int:
-        """Return how long the client must wait until there are none missing."""
+        """Return how long the client must wait until the number of tokens is not negative."""
         missing = -self.tokens(quota, now_ms)
         return rounded_ms(missing / quota * 1_000) if missing > 0 else 0
 

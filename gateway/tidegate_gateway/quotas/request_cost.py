@@ -1,8 +1,9 @@
-"""The part of its client's quotas that one request uses, and the throttle time that follows.
+"""One request's use of its client's quotas, and the resulting throttle time.
 
-The answer says the longest of the throttle times, and the gateway reads no further request of the
-connection for so long (KIP-219).  The request itself is always served, with two exceptions: a fetch
-above its quota is answered without records, and topics above the quota of mutations are refused.
+The answer has the longest of the throttle times, and the gateway reads no further request of the
+connection for this time (KIP-219).  The request itself is always served, with two exceptions: a
+fetch above its quota is answered without records, and topics above the quota of mutations are
+refused.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _PERCENT: Final = 100.0
 class MutationQuota:
     """The tokens that one request takes for the partitions that it creates or deletes (KIP-599).
 
-    is_strict: a topic is refused while tokens are missing; else the client is only throttled.
+    is_strict: while tokens are missing, refuse topics; otherwise only throttle the client.
     """
 
     def __init__(self, tokens: Tokens, quota: float, now_ms: int, *, is_strict: bool) -> None:
@@ -32,7 +33,7 @@ class MutationQuota:
         self.throttle_ms = 0
 
     def take(self, partitions: int) -> bool:
-        """Take tokens for a topic; return False if it is refused."""
+        """Take tokens for a topic; return False if the topic is refused."""
         if self._is_strict:
             self.throttle_ms = self._tokens.throttle_ms(self._quota, self._now_ms)
             if self.throttle_ms > 0:
@@ -47,7 +48,7 @@ class MutationQuota:
 class RequestCost:
     """See the module's head.
 
-    clock: of the handler's steps; None if no quota of request time holds.
+    clock: of the handler's steps; None if the client has no quota of request time.
 
     Args:
       limits: of the client, at least one.
@@ -81,7 +82,7 @@ class RequestCost:
 
     @property
     def fetch_bytes(self) -> int | None:
-        """How many bytes a fetch may bring at most: more would be throttled in any case."""
+        """The most bytes for a fetch, since more would be throttled in any case."""
         limit = self._limits.fetch
         if limit is None:
             return None
@@ -91,8 +92,8 @@ class RequestCost:
     def fetch(self, size_bytes: int, now_ms: int) -> bool:
         """Count the bytes of an answer; return False if it must be sent without records.
 
-        Bytes that are not sent are not counted.  An answer that no wait would admit, because a
-        single batch is above fetch_bytes, is sent once nothing was fetched for long enough.
+        Bytes that are not sent are not counted.  A single batch may be above fetch_bytes, so that
+        no wait would admit it.  Such an answer is sent once nothing was fetched for long enough.
         """
         self.count_time(now_ms)
         limit = self._limits.fetch
@@ -126,14 +127,14 @@ class RequestCost:
         self._throttle(min(throttle_ms, self._quotas.windows.window_ms), usage.throttled)
 
     def spend_seconds(self, seconds: float, now_ms: int) -> None:
-        """Count processor time of a thread; it may end after the request, or without an answer."""
+        """Count the CPU time of a thread, even after the request's end or without an answer."""
         limit = self._limits.request
         if limit is not None:
             usage = self._quotas.request_time.of(limit.bucket, now_ms)
             usage.rate.record(seconds * _PERCENT, now_ms)
 
     def throttle_ms(self, now_ms: int, *, with_time: bool = True) -> int:
-        """Return for how long the client is throttled, of all quotas; call it once, at the end.
+        """Return the throttle time by all quotas; called once, at the end.
 
         with_time: whether the time of the handler counts.
         """

@@ -1,4 +1,4 @@
-"""Measures how long a coroutine keeps the event loop, without the times in which it waits."""
+"""Measures how long a coroutine occupies the event loop, without its waits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class StepClock:
 
     @property
     def seconds(self) -> float:
-        """The time of all steps, including the one that runs."""
+        """The time of all steps, including the present one."""
         running = 0.0 if self._began_at is None else self._now() - self._began_at
         return self._seconds + running
 
@@ -36,7 +36,7 @@ class StepClock:
 
 
 class Timed(Generic[Result]):
-    """Awaits a coroutine as it is, and tells a clock of its steps."""
+    """Awaits a coroutine, and reports its steps to a clock."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, Result], clock: StepClock) -> None:
         self._coroutine = coroutine

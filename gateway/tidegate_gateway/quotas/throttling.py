@@ -1,6 +1,6 @@
 """Throttles the connections of clients that are above a quota; see request_cost.py.
 
-A draining gateway throttles no client, since all shall go.
+A draining gateway throttles no client, since all clients shall leave.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Throttle:
         self._connection = connection
 
     def timed(self, work: Coroutine[Any, Any, Result]) -> Awaitable[Result]:
-        """Return the work, measured if a quota of request time holds."""
+        """Return the work, measured if the client has a quota of request time."""
         clock = self.cost.clock
         return work if clock is None else Timed(work, clock)
 
     def begin(self, *, is_answered: bool = True) -> int:
-        """Mute the connection; return for how many ms, for the answer.
+        """Mute the connection; return the throttle time for the answer, in ms.
 
-        is_answered: the time of a request that gets no answer does not count, as in Kafka.
+        is_answered: as in Kafka, the time of a request without an answer does not count.
         """
         throttle_ms = self.cost.throttle_ms(_now_ms(), with_time=is_answered)
         if throttle_ms:
@@ -44,7 +44,7 @@ class Throttle:
         return throttle_ms
 
     def apply(self, response: Any) -> None:
-        """Mute the connection, and say so in the answer."""
+        """Mute the connection, and put the throttle time into the answer."""
         throttle_ms = self.begin()
         if throttle_ms and hasattr(response, "throttle_time_ms"):
             response.throttle_time_ms = throttle_ms
@@ -56,7 +56,7 @@ class Throttling:
     Args:
       step_time: seconds of a monotonic clock that runs during a step of the event loop.
       is_draining: whether the gateway sends its clients away.
-      connections: those that are open.
+      connections: returns the open connections.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Throttling:
         self._as_of = quotas.version
 
     def of(self, connection: Connection, header: RequestHeader) -> Throttle | None:
-        """Return the throttling of a request; None if no quota of its client holds."""
+        """Return the throttling of a request; None if its client has no quota."""
         limits = self.quotas.limits(connection.peer.principal, header.client_id or "")
         if limits is NO_LIMITS or self._is_draining():
             return None
@@ -82,19 +82,19 @@ class Throttling:
     def produce(
         self, connection: Connection, header: RequestHeader, size_bytes: int
     ) -> Throttle | None:
-        """Do the same for a produce request of so many bytes, and count them."""
+        """Do the same for a produce request, and count its bytes."""
         throttle = self.of(connection, header)
         if throttle is not None:
             throttle.cost.produce(size_bytes)
         return throttle
 
     def look(self, peer: Peer) -> None:
-        """Note whether a client has quotas that its produce requests use up."""
+        """Note whether a client has quotas for produce requests."""
         limits = self.quotas.limits(peer.principal, peer.client_id or "")
         peer.is_limited = limits.produce is not None or limits.request is not None
 
     def on_change(self, _: set[int]) -> None:
-        """Heed that quotas have changed, for all clients; a listener of the coordinator."""
+        """Apply changed quotas to all clients; the coordinator calls this."""
         self.quotas.look()
         if self._as_of != self.quotas.version:
             self._as_of = self.quotas.version
@@ -102,7 +102,7 @@ class Throttling:
                 self.look(each.peer)
 
     def end_if_draining(self) -> None:
-        """Unmute all connections of a gateway that sends its clients away."""
+        """Unmute all connections if the gateway sends its clients away."""
         if self._is_draining():
             for each in self._connections():
                 each.unmute()

@@ -1,4 +1,4 @@
-"""Recent use of each quota by its clients: bounded in number, and forgotten after an hour."""
+"""Recent use of each quota by its clients: of a limited number, and for an hour."""
 
 from __future__ import annotations
 
@@ -62,26 +62,29 @@ class RateUsage:
         self.throttled = RecentMean()
 
     def most(self, quota: float, now_ms: int) -> int:
-        """Return how much a client may use at once."""
+        """Return the amount that a client may use at once."""
         return _most(quota * self._windows.burst_seconds)
 
     def spend(self, amount: float, quota: float, now_ms: int) -> int:
-        """Count what was used; return how long the client must wait for it, in ms."""
+        """Count an amount of use; return how long the client must wait for it, in ms."""
         self.rate.record(amount, now_ms)
         return self.rate.throttle_ms(quota, now_ms)
 
     def offer(self, amount: float, quota: float, now_ms: int) -> int:
-        """Do the same, but admit what no wait would admit once nothing was used for long enough."""
+        """Do the same, but return 0 for too large an amount after a time without use.
+
+        No wait would admit such an amount.
+        """
         was_silent = self.rate.per_second(now_ms) <= 0
         throttle_ms = self.spend(amount, quota, now_ms)
         return 0 if was_silent and amount > self.most(quota, now_ms) else throttle_ms
 
     def take_back(self, amount: float, quota: float, now_ms: int) -> None:
-        """Take back what was counted and then not used."""
+        """Take back an amount that was counted but not used."""
         self.rate.record(-amount, now_ms)
 
     def share(self, now_ms: int) -> float | None:
-        """Return this gateway's share of the quota; None for the whole of it."""
+        """Return this gateway's share of the quota; None if it has the whole quota."""
         return None
 
 
@@ -105,7 +108,7 @@ class SharedUsage(RateUsage):
         return self.allowance.throttle_ms(quota, now_ms)
 
     def offer(self, amount: float, quota: float, now_ms: int) -> int:
-        """See RateUsage.  An answer without bytes waits for none: its client wants no share."""
+        """See RateUsage.  An answer without bytes never waits, and causes no demand for a share."""
         if not amount:
             return 0
         most = self.most(quota, now_ms)
@@ -146,7 +149,7 @@ Usage = TypeVar("Usage")
 
 
 class Buckets(Generic[Usage]):
-    """See the module's head.  The bucket that was unused for longest stands first."""
+    """See the module's head.  Buckets are in the order of their last use."""
 
     def __init__(self, make: Callable[[Bucket], Usage]) -> None:
         self._make = make
@@ -167,7 +170,7 @@ class Buckets(Generic[Usage]):
         return usage
 
     def recent(self, maximum: int, now_ms: int) -> Iterator[tuple[Bucket, Usage]]:
-        """Yield the buckets that were used last, at most so many."""
+        """Yield the buckets that were used last, at most `maximum`."""
         self._forget(now_ms)
         for bucket, (usage, _) in islice(reversed(self._used.items()), maximum):
             yield bucket, usage

@@ -1,1 +1,1 @@
-"""A folder for each feature: decides Kafka error codes, asks the coordinator, answers."""
+"""Handlers of Kafka requests, with a folder for each feature."""

@@ -1,6 +1,6 @@
-"""Requests of one group or transactional id, which go to the source of a link while it is there.
+"""Forwards requests of a group or transactional id to the source of a link until it moves here.
 
-Here it is called the key.  The handler of the API serves requests of other keys.
+The group or id is called the key.  Keys of this cluster are served by the handler of the API.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ ForwardsT = TypeVar("ForwardsT", bound=SourceForwards)
 
 
 class Forwarded(Generic[ForwardsT]):
-    """See the module's head.  local: answers for keys of this cluster."""
+    """See the module's head.  local: the handler for keys of this cluster."""
 
     api_key: ClassVar[int]
     messages: ClassVar[ModuleType]
     is_change: ClassVar[bool] = True
     passes: ClassVar[int] = NO_FENCE
-    # From this version on, the request says more than below: a source must speak it, too.
+    # From this version on, requests have another meaning, so the source must support it, too.
     splits_at: ClassVar[int] = LOWEST
 
     def __init__(self, local: Handler, forwards: ForwardsT, coordinator: Coordinator) -> None:
@@ -54,7 +54,7 @@ class Forwarded(Generic[ForwardsT]):
         if not self._forwards.takes(key):
             return await self._local.handle(call, request)
         if self._misplaced(call, request, key) is not None:
-            # This gateway may not have read of a topic, or that the key has moved.
+            # This replica may not yet know a new topic, or that the key has moved.
             try:
                 await self._coordinator.catch_up()
             except CoordinatorUnavailable:
@@ -108,23 +108,23 @@ class Forwarded(Generic[ForwardsT]):
         return key
 
     async def _enter(self, _request: Any, _key: str, /) -> int:
-        """Wait for a fence; return which one the request passes, see SourceRequest."""
+        """Wait for a fence; return the fence that the request may pass, see SourceRequest."""
         return self.passes
 
     def _misplaced(self, _call: Call, _request: Any, _key: str, /) -> Any:
-        """Return the answer to a request that names what is not at the source; None for others."""
+        """Return the refusal of a request about topics that are not at the source, or None."""
         return None
 
     def _way(self, _request: Any, key: str, /) -> tuple[SourceForwards, str]:
-        """Return where the request goes, and by which key."""
+        """Return the forwarder of the request, and the key by which it finds the coordinator."""
         return self._forwards, key
 
     def _counted(self, _key: str, _passes: int, /) -> AbstractContextManager[None]:
-        """Count the request for its key, if the way that it goes does not."""
+        """Count the request for its key, if the forwarder counts it for another key."""
         return nullcontext()
 
     async def _outlast(self, _key: str, /) -> None:
-        """Wait before the answer is passed on."""
+        """Wait before the client gets the answer."""
         return
 
     def _request(self, request: Any, _version: int, /) -> Any:
@@ -140,7 +140,7 @@ class Forwarded(Generic[ForwardsT]):
         return 0.0
 
     def _is_true(self, _request: Any, _response: Any, _key: str, /) -> bool:
-        """Return whether the source's answer still holds."""
+        """Return whether the source's answer is still valid."""
         return True
 
     def _note(self, _request: Any, _response: Any, /) -> None:

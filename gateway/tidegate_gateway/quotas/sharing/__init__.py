@@ -1,1 +1,1 @@
-"""Quotas that gateways share: their owners, the sizes of shares, and requests for shares."""
+"""Quotas that gateways share: owners, sizes of shares, and requests for shares."""

@@ -1,13 +1,13 @@
 """This gateway's allowance of a quota that gateways share.  Pure; times are in ms.
 
-The allowance grows by the gateway's share in each second.  Clients use it up, and it may go below
-zero; then they wait.  So whatever way the shares go, in any time all gateways let
-through what their shares add up to in it, and what was saved up before.  That is at most what
-`burst_seconds` of the share bring, or of quota / live gateways if that is more.
+The allowance grows by the gateway's share in each second.  Clients use it up; if it becomes
+negative, they wait.  So in any time span all gateways together let through at most the sum of their
+shares in this span, plus their savings.  A gateway saves at most `burst_seconds` of its share, or
+of quota / live gateways if that is more.
 
-A client waits as long as the share needs to make good what is missing, but no longer than quota /
-live gateways needs: a gateway with so much demand soon gets as much.  If it does not get it, the
-client waits again.
+A client waits until the share has made up the missing amount, but no longer than quota / live
+gateways would take.  The reason: a gateway with enough demand soon gets at least this share.  If it
+does not, the client must wait again.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Allowance:
     Args:
       burst_seconds: how much of a share can be saved up.
       live: returns the number of gateways.
-      on_use: called when it is used and is not active; returns whether it is now.  Else the
-        gateway has quota / live gateways.
+      on_use: called when the allowance is used while inactive; returns whether it is active now.
+        If not, the gateway's share is quota / live gateways.
     """
 
     __slots__ = (
@@ -59,7 +59,7 @@ class Allowance:
         self._at_ms = 0
 
     def take(self, count: float, quota: float, now_ms: int) -> None:
-        """Take from it, however much there is; a negative count gives back."""
+        """Use up an amount, even if it is not there; a negative count gives back."""
         self._settle(quota, now_ms)
         assert self._saved is not None
         self._saved -= count
@@ -69,7 +69,7 @@ class Allowance:
                 self._demand.note_passed(count)
 
     def tokens(self, quota: float, now_ms: int) -> float:
-        """Return how much there is."""
+        """Return the present allowance, which may be negative."""
         self._settle(quota, now_ms)
         assert self._saved is not None
         return self._saved
@@ -81,12 +81,12 @@ class Allowance:
         return self._burst_seconds * max(share, even)
 
     def throttle_ms(self, quota: float, now_ms: int) -> int:
-        """Return how long the client must wait until nothing is missing, and note that it does."""
+        """Return how long the client must wait until nothing is missing, and note the wait."""
         missing = -self.tokens(quota, now_ms)
         if missing <= 0:
             return 0
         rate = max(self._rate, quota / self._live())
-        # The part of a tiny quota may be too small for a float.
+        # quota / live gateways may be 0 for a tiny quota, by rounding.
         wait_ms = rounded_ms(missing / rate * 1_000) if rate > 0 else MAX_THROTTLE_MS
         self._used(now_ms)
         if self._demand is not None:
@@ -94,7 +94,7 @@ class Allowance:
         return wait_ms
 
     def share(self, now_ms: int) -> float:
-        """Return the gateway's share of the quota that was asked for last."""
+        """Return the gateway's share of the quota, by the last known quota."""
         return self._held.per_second(self._quota, self._live(), now_ms)
 
     def look(self, now_ms: int) -> Wanted | None:
@@ -102,8 +102,9 @@ class Allowance:
 
         Call it every half second while it is active.
 
-        The unused part of the share is given back first, so that the owner can give it to others at
-        once.  A demand of 0 gives back all but the floor, and ends being active.
+        This first gives back the unused part of the share, so that the owner can give it to others
+        at once.  If the demand is 0, it gives back all but the floor, and the allowance becomes
+        inactive.
         """
         if self._demand is None:
             return None
@@ -119,7 +120,7 @@ class Allowance:
         return Wanted(self._quota, demand, self.share(now_ms))
 
     def grant(self, share: float, asked_ms: int, now_ms: int) -> None:
-        """Hold what the owner answered to a question of asked_ms."""
+        """Hold the share that the owner granted.  asked_ms: the time of the request."""
         if self._demand is not None:
             self._settle(self._quota, now_ms)
             self._held.take(share, asked_ms)
@@ -131,14 +132,14 @@ class Allowance:
             self._demand = Demand(now_ms) if self._on_use(self) else None
 
     def _settle(self, quota: float, now_ms: int) -> None:
-        """Add what the share brought since the last call."""
+        """Add the growth since the last call."""
         before, self._quota = self._rate, quota
         self._rate = self._held.per_second(quota, self._live(), now_ms)
         most = self.most(quota, now_ms)
         if self._saved is None:
             self._saved = most
         else:
-            # The share may have changed on the way: the smaller one counts.
+            # The share may have changed in between, so the smaller one counts.
             grown = min(before, self._rate) * (now_ms - self._at_ms) / 1_000
             self._saved = min(self._saved + grown, most)
         self._at_ms = now_ms

@@ -1,8 +1,8 @@
-"""How much clients would use of a quota at this gateway, if it had no end.  Pure; times are in ms.
+"""Estimates how much of a quota clients would use here without a limit.  Pure; times are in ms.
 
-The use does not show it, since a throttled client sends nothing.  So as long as clients wait for
-this quota, the demand is the whole quota, and else the mean of the latest use.  A client whose
-demand is met stops waiting, and the mean of what it sends then is known soon.
+The use alone does not show this demand, since a throttled client sends nothing.  So while clients
+wait for this quota, the demand is the whole quota.  Otherwise it is the mean of the latest use.
+When the share suffices, clients stop waiting, and the mean of their use is soon known.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HEADROOM: Final = 1.05
 
 
 class Demand:
-    """See the module's head.  begin_ms: when the bucket was used first, or again after a pause."""
+    """See the module's head.  begin_ms: the bucket's first use, or the first use after a pause."""
 
     def __init__(self, begin_ms: int) -> None:
         self._looked_ms = begin_ms
@@ -27,11 +27,11 @@ class Demand:
         self._before: deque[tuple[float, int]] = deque(maxlen=LOOKS)
 
     def note_passed(self, amount: float) -> None:
-        """Count what passed; a negative amount takes an earlier one back."""
+        """Count an amount of use; a negative amount takes back an earlier one."""
         self._passed += amount
 
     def note_waiting(self, until_ms: int) -> None:
-        """Note that a client waits until then."""
+        """Note that a client waits until a time."""
         self._waits_until_ms = max(self._waits_until_ms, until_ms)
 
     def look(self, quota: float, now_ms: int) -> float:

@@ -1,7 +1,7 @@
-"""Asks the gateways that divide quotas for shares, every half second.
+"""Asks the owners of quotas for shares, every half second.
 
-Each owner gets one question, with all quotas whose shares it grants, and a deadline.  No answer
-needs no action: shares that are not granted again fall by themselves (held_share.py).
+Each owner gets one request with all quotas that it owns; the request has a deadline.  A missing
+answer needs no action, since shares that are not granted again fall by themselves (held_share.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class SharePeers(Protocol):
     """Asks other gateways for shares."""
 
     async def share(self, gateway: Gateway, asked: Asked, timeout_seconds: float) -> Granted:
-        """Ask a gateway.
+        """Ask a gateway for shares.
 
         Raises:
           PeerUnavailable: it gave no usable answer.
@@ -37,7 +37,7 @@ class SharePeers(Protocol):
 
 
 class ShareExchange:
-    """See the module's head.  asked, unanswered: counters of questions."""
+    """See the module's head.  asked, unanswered: counters of requests."""
 
     def __init__(self, shares: QuotaShares, peers: SharePeers) -> None:
         self.asked = 0
@@ -54,7 +54,7 @@ class ShareExchange:
             await trio.sleep_until(next_at)
 
     async def look(self) -> None:
-        """Ask for all shares that are needed now."""
+        """Ask for all shares that are due."""
         now_ms = _now_ms()
         batches = await self._shares.due(now_ms)
         self._silent &= self._shares.membership.live

@@ -1,8 +1,8 @@
-"""How one quota is divided among gateways: max-min fair, and all of it.  Pure.
+"""Divides a whole quota among gateways, max-min fair.  Pure.
 
-A gateway gets what it asks for, unless that would leave less to a gateway that gets less than it
-asks for.  The rest is spread over those that ask, so that a rise of demand finds some room.  A
-gateway that does not ask has a small floor.
+The smallest demands are met in full; the gateways with larger demands get equal shares.  If all
+demands are met, the rest is divided equally among the gateways that ask, so that there is room for
+higher demands.  A gateway that does not ask has a small floor.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ FLOOR_PART: Final = 0.01
 
 
 def floor_of(quota: float, live: int) -> float:
-    """Return the part of a quota that a gateway has without asking.  live: the number of gateways,
-    at least 1.
+    """Return the part of a quota that a gateway has without asking.
+
+    live: the number of gateways, at least 1.
     """
     return quota * FLOOR_PART / live
 
 
 def fair_shares(demands: Mapping[int, float], live: int, quota: float) -> dict[int, float]:
-    """Return the shares of the gateways that ask; with the floors of the others they are the quota.
+    """Return the shares of the gateways that ask; plus the floors of the others this is the quota.
 
-    demands: by gateway, in the unit of the quota.  live: the number of gateways, those included.
+    demands: by gateway, in the unit of the quota.  live: the number of all gateways.
     """
     floor = floor_of(quota, live)
     left = quota - floor * (live - len(demands))

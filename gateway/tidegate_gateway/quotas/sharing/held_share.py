@@ -1,9 +1,9 @@
 """The share of a quota that a gateway holds, by its own clock.  Pure; times are in ms.
 
-An answer of the owner holds for HOLD_MS, counted from the question.  While the owner is silent, a
-share that is larger than quota / live gateways then falls to that, within FALL_MS.  A smaller one
-rises to it only afterwards, within FALL_MS again.  So after KEPT_MS the owner can give away what a
-silent gateway held, and at no time do all silent gateways together hold more than the quota.
+A grant of the owner holds for HOLD_MS after its request.  If the owner stays silent, a share above
+quota / live gateways then falls to this value within FALL_MS.  A smaller share rises to this value
+only after that, within another FALL_MS.  So after KEPT_MS the owner can grant the share of a silent
+gateway to others, and all silent gateways together never hold more than the quota.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ KEPT_MS: Final = HOLD_MS + FALL_MS
 
 
 class HeldShare:
-    """See the module's head.  It begins as the share of a gateway whose owner has been silent."""
+    """See the module's head.  It begins as quota / live gateways, as after a long silence."""
 
     def __init__(self) -> None:
         self._share: float | None = None
@@ -25,20 +25,20 @@ class HeldShare:
         self._is_kept = False
 
     def take(self, share: float, asked_ms: int) -> None:
-        """Hold the share that the owner gave.  asked_ms: when it was asked."""
+        """Hold the share that the owner granted.  asked_ms: the time of the request."""
         self._share, self._asked_ms, self._is_kept = share, asked_ms, False
 
     def cut(self, most: float, now_ms: int) -> None:
-        """Hold no more than that, which is what clients need; the owner's silence counts on."""
+        """Reduce the share to the clients' demand; the time of the owner's silence continues."""
         if self._share is not None and now_ms - self._asked_ms <= HOLD_MS:
             self._share = min(self._share, most)
 
     def release(self, floor: float) -> None:
-        """Hold no more than the floor, for as long as nothing is asked for."""
+        """Hold only the floor, until the next request."""
         self._share, self._is_kept = floor, True
 
     def resume(self, now_ms: int) -> None:
-        """Ask again after a release: the owner's silence counts from now."""
+        """Resume requests after a release: the owner's silence counts from now."""
         if self._is_kept:
             self._asked_ms, self._is_kept = now_ms, False
 

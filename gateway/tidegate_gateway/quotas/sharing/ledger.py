@@ -1,15 +1,15 @@
-"""The shares that this gateway has granted, of the quotas that it divides.  Pure; times in ms.
+"""The shares that this gateway has granted of the quotas that it owns.  Pure; times are in ms.
 
-Each question says what its gateway holds.  The owner counts, of each gateway, the larger of what it
-held and what it was granted last, until its next question shows that it knows the new share, or
-until KEPT_MS without a question.  An answer never makes the sum larger than the quota: a share
-grows once others have given theirs back.
+Each request names the share that its gateway holds.  For each gateway the owner counts the larger
+of the held share and the last granted one.  It does so until the gateway's next request, which
+shows that the gateway knows the new share, or until KEPT_MS without a request.  A grant never makes
+the sum larger than the quota: a share grows only after others have given theirs back.
 
-A gateway that falls silent without giving its share back continues with quota / live gateways.  The
-owner keeps so much for it until it misses that gateway, or for SILENT_MS.
+A gateway that becomes silent without giving its share back continues with quota / live gateways.
+The owner reserves this amount for SILENT_MS, or until that gateway does not answer the owner.
 
-An owner that is new does not know what its predecessor granted.  For KEPT_MS it gives no gateway
-more than it says that it holds.
+A new owner does not know the grants of its predecessor.  So for KEPT_MS it grants no gateway more
+than the share that the gateway says it holds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SILENT_MS: Final = 6_000
 
 
 class Wanted(NamedTuple):
-    """The request of a gateway for a share: all in the unit of the quota."""
+    """A gateway's request for a share; all values are in the unit of the quota."""
 
     quota: float
     demand: float
@@ -41,8 +41,8 @@ class Wanted(NamedTuple):
 class Members(Protocol):
     """See membership.Membership.
 
-    live: all gateways.  suspects: those that this one misses.  changed_ms: when it may have become
-    the owner.  epoch: rises when owners change.
+    live: all gateways.  suspects: gateways that do not answer this one.  changed_ms: when this
+    gateway may have become the owner.  epoch: rises when owners change.
     """
 
     live: frozenset[int]
@@ -52,7 +52,7 @@ class Members(Protocol):
 
 
 class _Granted(NamedTuple):
-    """The largest share that a gateway may hold, and its request."""
+    """The largest share that a gateway may hold, and its last request."""
 
     wanted: Wanted
     most: float
@@ -60,7 +60,7 @@ class _Granted(NamedTuple):
 
 
 class _Quota:
-    """One quota.  learns_until_ms: see the module's head.  epoch: when it was asked for last."""
+    """One quota.  learns_until_ms: until then this owner is new.  epoch: of the last request."""
 
     __slots__ = ("epoch", "granted", "learns_until_ms")
 
@@ -82,7 +82,7 @@ class ShareLedger:
     def grant(
         self, key: bytes, asker: int, wanted: Wanted, members: Members, now_ms: int
     ) -> float | None:
-        """Return the share of the gateway that asks; None if it gets no answer."""
+        """Return the share of a gateway that asks; None if there is no room for this quota."""
         quota = self._quota(key, members, now_ms)
         if quota is None:
             return None
@@ -105,8 +105,8 @@ class ShareLedger:
             for each, row in list(found.granted.items()):
                 if _is_over(row, now_ms, is_missed=each not in members.live - members.suspects):
                     del found.granted[each]
-        # Old grants say nothing about later grants of another owner.  There was none if this
-        # gateway granted in the epoch before.
+        # Old grants do not show whether another gateway has owned the quota since.  None has if
+        # this gateway granted in the epoch before.
         if found is None or not found.granted or members.epoch - found.epoch > 1:
             found = self._quotas[key] = _Quota(members.changed_ms + KEPT_MS, members.epoch)
         found.epoch = members.epoch
@@ -131,9 +131,9 @@ def _share(
     value: float,
     now_ms: int,
 ) -> float:
-    """Return a fair share, or what the others leave of the quota if that is less.
+    """Return the fair share, or the part of the quota that is not granted if that is less.
 
-    granted: to the others.  value: of the quota.
+    granted: to other gateways.  value: of the quota.
     """
     count = len(live | granted.keys() | {asker})
     silent = {each for each, row in granted.items() if now_ms - row.at_ms > KEPT_MS}

@@ -1,13 +1,13 @@
-"""Which gateway divides which quota, as this gateway sees it.  Pure; times are in ms.
+"""The owners of quotas, as this gateway sees them.  Pure; times are in ms.
 
-The owner of a quota is chosen by rendezvous hashing over the live gateways that answer questions
-about shares.  A gateway that died lives on in the cluster's state until its lease ends, so gateways
-leave out the ones that do not answer (peers/neighbours.py).  A gateway that one other does not
-reach may still serve.  So a gateway is left out only if more than half of the live ones do not
-reach it; each question and answer names the gateways that its sender does not reach.  A gateway
-that hears this of itself leaves itself out, too: it may still serve, so the next owner and itself
-would each divide the quota.  A gateway that misses half of the others owns nothing: it may be the
-one that is cut off.
+The owner of a quota divides it.  Gateways choose it by rendezvous hashing over the live gateways
+that answer requests for shares.  A dead gateway stays in the cluster state until its lease expires,
+so gateways leave out those that do not answer (peers/neighbours.py).  A gateway that one other
+gateway does not reach may still serve.  So a gateway is left out only if more than half of the live
+ones do not reach it.  Each request and answer names the gateways that its sender does not reach.  A
+gateway that learns this about itself leaves itself out, too: otherwise it and the next owner would
+both divide the quota.  A gateway that does not reach half of the live ones owns no quota, since it
+may itself be cut off.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MAX_CHOSEN: Final = 50_000
 
 
 class Member(NamedTuple):
-    """A live gateway.  can_own: it answers others' questions about shares."""
+    """A live gateway.  can_own: it answers requests for shares."""
 
     incarnation: int
     node_id: int
@@ -40,9 +40,9 @@ class Member(NamedTuple):
 class Membership:
     """See the module's head.
 
-    live: incarnations.  suspects: those of them that do not answer this gateway.  changed_ms: since
-    when this gateway owns what it owns.  epoch: rises by one with each change of owners, and by
-    more if this gateway may have overlooked some.
+    live: incarnations.  suspects: live incarnations that do not answer this gateway.  changed_ms:
+    since when this gateway owns its quotas.  epoch: rises by one with each change of owners, and by
+    two if this gateway may have missed a change.
     """
 
     def __init__(self, me: int) -> None:
@@ -58,7 +58,7 @@ class Membership:
         self._looked_ms: int | None = None
 
     def look(self, members: Iterable[Member], missed: Collection[int], now_ms: int) -> None:
-        """Take in the live gateways.  missed: the gateways that do not answer."""
+        """Note the live gateways.  missed: the gateways that do not answer."""
         members = list(members)
         self.live = frozenset(each.incarnation for each in members) | {self._me}
         self.suspects = (self.live & frozenset(missed)) - {self._me}
@@ -73,7 +73,8 @@ class Membership:
         slept = self._looked_ms is None or now_ms - self._looked_ms > HOLD_MS
         has_changed = owners != self._owners or may_own != self._may_own
         if has_changed or slept:
-            # After a sleep, others may have owned what this gateway believes to own.
+            # After a pause, others may meanwhile have owned the quotas that this gateway still
+            # counts as its own.
             self.changed_ms = now_ms
             self.epoch += 2 if slept else 1
             self._chosen.clear()
@@ -84,12 +85,12 @@ class Membership:
         self._votes[incarnation] = frozenset(missed), now_ms
 
     def unheard(self, now_ms: int) -> frozenset[int]:
-        """Return the other gateways that have not said for HEARD_MS whom they miss."""
+        """Return the other gateways without a vote in the last HEARD_MS."""
         heard = {each for each, (_, at_ms) in self._votes.items() if now_ms - at_ms < HEARD_MS}
         return self.live - heard - {self._me}
 
     def owner(self, key: bytes) -> int | None:
-        """Return the incarnation that divides a quota; None if none does."""
+        """Return the incarnation that owns a quota; None if there is no owner."""
         if not self._owners:
             return None
         found = self._chosen.get(key)
@@ -101,7 +102,7 @@ class Membership:
         return found
 
     def owns(self, key: bytes) -> bool:
-        """Return whether this gateway divides a quota."""
+        """Return whether this gateway owns a quota."""
         return self._may_own and self.owner(key) == self._me
 
     def _is_gone(self, incarnation: int) -> bool:

@@ -25,7 +25,7 @@ KEY_BYTES: Final = 16
 
 
 class Wish(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A gateway's share of one quota, and its demand, in a second.  key: see key_of()."""
+    """A gateway's share of one quota, and its demand, both a second.  key: see key_of()."""
 
     key: bytes
     quota: float
@@ -34,16 +34,16 @@ class Wish(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def is_sound(self) -> bool:
-        """Whether it can be granted; other wishes of the message can be granted in any case."""
+        """Whether this wish is valid; an invalid wish does not affect others of the message."""
         amounts = self.quota, self.demand, self.held
         return len(self.key) == KEY_BYTES and self.quota > 0 and all(map(_is_amount, amounts))
 
 
 class Asked(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The question of one gateway.
+    """The request of a gateway.
 
-    missed: incarnations that do not answer it.  asked_ms: when it asked, by its own monotonic
-    clock; 0 if it does not say.
+    missed: incarnations that do not answer it.  asked_ms: the time of the request on its own
+    monotonic clock; 0 if it does not say.
     """
 
     version: int
@@ -55,7 +55,7 @@ class Asked(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Granted(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The answer.  shares: in the order of the wishes; None where it grants none."""
+    """The answer.  shares: in the order of the wishes; None for a wish that is not granted."""
 
     version: int
     missed: list[int]
@@ -70,7 +70,7 @@ Message = TypeVar("Message", Asked, Granted)
 
 
 class NotShares(ValueError):
-    """Not a message of this protocol, or one of a version that this gateway does not speak."""
+    """The bytes are no message of this protocol, or of a version that is unknown here."""
 
 
 def key_of(resource: str, user: str, client_id: str) -> bytes:
@@ -85,7 +85,7 @@ def encode(message: Asked | Granted) -> bytes:
 
 
 def decode_asked(data: bytes) -> Asked:
-    """Read a question.
+    """Read a request.
 
     Raises:
       NotShares: see there.
@@ -97,7 +97,7 @@ def decode_asked(data: bytes) -> Asked:
 
 
 def decode_granted(data: bytes, wishes: int) -> Granted:
-    """Read an answer about so many wishes.
+    """Read an answer to a number of wishes.
 
     Raises:
       NotShares: see there.

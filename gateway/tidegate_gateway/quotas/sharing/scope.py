@@ -1,7 +1,7 @@
-"""Whether quotas are the cluster's.  Pure.
+"""Determines whether gateways share quotas.  Pure.
 
-All gateways must agree, so each writes quota.scope to the log with its other static settings, and
-`cluster` holds for all as soon as one live gateway has it.
+All gateways must agree.  So each writes quota.scope to the log with its other static settings, and
+`cluster` holds for all gateways as soon as one live gateway has it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def refuse_scope_without_peers(settings: BrokerSettings) -> None:
     """Check that gateways that share quotas can ask each other.
 
     Raises:
-      SettingsError: they cannot.
+      SettingsError: they cannot, without a peer.listener.
     """
     if asks_for_shares(settings) and not settings.text("peer.listener"):
         raise SettingsError(
@@ -43,7 +43,7 @@ def tells_shares(told: StaticSettingsTable, node_id: int) -> bool:
 
 
 class Scope:
-    """of_cluster(): whether a gateway of the cluster shares quotas.  own: whether this one does."""
+    """Knows whether any gateway of the cluster shares quotas.  own: whether this one does."""
 
     def __init__(self, state: ClusterState, *, own: bool) -> None:
         self._state = state
@@ -54,7 +54,8 @@ class Scope:
     def of_cluster(self) -> bool:
         """Return whether the gateways share quotas now."""
         told, gateways = self._state.static_settings, self._state.gateways
-        as_of = told.version + gateways.version  # each only rises
+        # both versions only rise, so their sum shows any change
+        as_of = told.version + gateways.version
         if as_of != self._as_of and not self._own:
             self._as_of = as_of
             self._found = any(tells_shares(told, each.node_id) for each in gateways.brokers())

@@ -1,7 +1,7 @@
 """The shares of quotas that this gateway holds, and those that it grants.
 
-It decides and does not wait: exchange.py asks other gateways, peers/peer_service.py answers them.
-Only quotas that clients use are active, and cost time and messages.
+This module makes the decisions, without I/O: exchange.py asks other gateways, and
+peers/peer_service.py answers them.  Only quotas in use are active and take time and messages.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ VOTES_MS: Final = 5_000
 
 
 class NotOurs(Exception):
-    """The question is for another cluster."""
+    """The request is for another cluster."""
 
 
 class Batch(NamedTuple):
-    """The questions to one other gateway."""
+    """The requests for shares to another gateway."""
 
     gateway: Gateway
     wishes: list[tuple[Allowance, Wish]]
@@ -48,7 +48,8 @@ class QuotaShares:
 
     Args:
       missed: returns the incarnations that do not answer this gateway.
-      asks: whether this gateway asks for shares; else it has quota / live gateways of each.
+      asks: whether this gateway asks for shares; if not, its share of each quota is quota / live
+        gateways.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class QuotaShares:
 
     @property
     def active(self) -> int:
-        """How many quotas this gateway asks for."""
+        """The number of quotas for which this gateway asks for shares."""
         return len(self._active)
 
     def allowance(self, resource: str, bucket: Bucket, burst_seconds: float) -> Allowance:
@@ -111,16 +112,17 @@ class QuotaShares:
             elif len(asked := wishes.setdefault(owner, [])) < MAX_WISHES:
                 asked.append((allowance, Wish(key, *wanted)))
                 if key in self._active:
-                    self._active.move_to_end(key)  # those beyond the bound come first next time
+                    # so that wishes beyond the limit come first next time
+                    self._active.move_to_end(key)
         if divides:
-            # If no question arrives here, other gateways miss this one; it learns that only from
-            # their answers.
+            # If other gateways do not reach this one, they send it no requests, and it sees this
+            # only in their answers.
             for each in sorted(self.membership.unheard(now_ms)):
                 wishes.setdefault(each, [])
         return self._batches(wishes, now_ms)
 
     def question(self, batch: Batch, asked_ms: int) -> Asked:
-        """Return the message to a gateway."""
+        """Return the request to a gateway."""
         return Asked(
             VERSION,
             self._coordinator.state.cluster_id,
@@ -131,7 +133,7 @@ class QuotaShares:
         )
 
     def take(self, batch: Batch, granted: Granted, asked_ms: int, now_ms: int) -> None:
-        """Hold what a gateway answered to a question of asked_ms."""
+        """Hold the shares that a gateway granted.  asked_ms: the time of the request."""
         self.membership.note_vote(batch.gateway.incarnation, granted.missed, now_ms)
         for (allowance, wish), share in zip(batch.wishes, granted.shares, strict=True):
             if share is not None:
@@ -140,8 +142,9 @@ class QuotaShares:
     async def answer(self, asked: Asked, now_ms: int) -> Granted:
         """Answer another gateway.
 
-        It asks again on another connection after a deadline, so questions may arrive in any order,
-        and overlap.  Once a newer one arrived, an older one gets and changes nothing more.
+        After a deadline that gateway sends a new request on another connection, so requests may
+        overlap and arrive in any order.  Once a newer request has arrived, an older one changes
+        nothing and gets no shares.
 
         Raises:
           NotOurs: see there.
@@ -196,9 +199,10 @@ class QuotaShares:
         return sorted(self.membership.suspects)[:MAX_MISSED]
 
     def _batches(self, wishes: dict[int, list[tuple[Allowance, Wish]]], now_ms: int) -> list[Batch]:
-        """Return the wishes by gateway, and empty questions to all others while one is missed.
+        """Return the wishes by gateway; while a gateway does not answer, ask all others, too.
 
-        Those that are missed may still serve, and must learn it.
+        Gateways that do not answer may still serve, and must learn this from the votes in the
+        requests.
         """
         members, me = self.membership, self._coordinator.incarnation
         if members.suspects and (self._active or now_ms - self._asked_ms < VOTES_MS):
@@ -214,9 +218,9 @@ class QuotaShares:
 
 
 def can_divide(gateway: Gateway, told: StaticSettingsTable) -> bool:
-    """Return whether a gateway answers questions about shares.
+    """Return whether a gateway answers requests for shares.
 
-    One of an older release, or with quota.scope=broker, refuses them.
+    A gateway of an older release, or with quota.scope=broker, refuses them.
     """
     can_be_asked = any(each.listener in PEER_LISTENERS for each in gateway.endpoints)
     return can_be_asked and tells_shares(told, gateway.node_id)

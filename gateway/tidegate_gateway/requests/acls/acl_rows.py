@@ -44,12 +44,12 @@ _REFUSALS: Final = {
 
 
 def error_of(refusal: AclRefusal) -> tuple[ErrorCode, str]:
-    """Return code and text for a client."""
+    """Return the error code and text for a client."""
     return _REFUSALS[refusal]
 
 
 def acl_of(row: AclCreation) -> Acl:
-    """Return the ACL that a client wants; misfit() says whether it can be."""
+    """Return the ACL that a client wants; misfit() says whether it is valid."""
     return Acl(
         row.resource_type,
         row.resource_pattern_type,
@@ -62,7 +62,7 @@ def acl_of(row: AclCreation) -> Acl:
 
 
 def misfit(acl: Acl) -> str:
-    """Return why an ACL cannot be, in Kafka's words and order; "" if it can."""
+    """Return why an ACL is invalid, in Kafka's words and order; "" if it is valid."""
     if acl.resource_type == ResourceType.CLUSTER and acl.name != CLUSTER_NAME:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     if not acl.name:
@@ -89,7 +89,7 @@ def misfit(acl: Acl) -> str:
 
 
 def filter_of(row: DeleteAclsFilter | DescribeAclsRequest) -> AclFilter:
-    """Return the filter that a client wants; unknown_part() says whether it is one."""
+    """Return the filter that a client wants; unknown_part() says whether it is valid."""
     return AclFilter(
         row.resource_type_filter,
         row.pattern_type_filter,
@@ -102,7 +102,7 @@ def filter_of(row: DeleteAclsFilter | DescribeAclsRequest) -> AclFilter:
 
 
 def has_zero(wanted: AclFilter) -> bool:
-    """Return whether a filter asks for what is unknown; other unknown numbers match nothing."""
+    """Return whether a filter has a 0 (UNKNOWN); other unknown numbers just match nothing."""
     types = wanted.resource_type, wanted.pattern_type
     return 0 in (*types, wanted.operation, wanted.permission)
 
@@ -138,7 +138,7 @@ class Resources:
         self._by_pattern: dict[tuple[int, int, str], DescribeAclsResource] = {}
 
     def add(self, acls: Iterable[Acl]) -> None:
-        """Add some."""
+        """Add ACLs."""
         for each in acls:
             key = each.resource_type, each.pattern_type, each.name
             resource = self._by_pattern.get(key)

@@ -1,13 +1,13 @@
 """DescribeAcls, CreateAcls, DeleteAcls: versions 1-3.
 
 Without an authorizer all requests get SECURITY_DISABLED, whatever they ask for, as in Kafka.  Tools
-know that answer: MirrorMaker 2 continues without ACLs, but logs an error at every round if the API
-is missing.  Callers who may not ask are refused before, by dispatch.
+handle this answer.  MirrorMaker 2, for example, continues without ACLs; if the API were missing, it
+would log an error in every round.  Dispatch has already refused clients without the right.
 
 Differs from Kafka: a request with a number 0 (UNKNOWN), for which Kafka closes the connection, gets
-INVALID_REQUEST.  So does an ACL with a number of ANY or MATCH, for which Kafka answers
-UNKNOWN_SERVER_ERROR to all of its request.  A long request changes ACLs in several entries of the
-log; if it fails in between, a part has changed, and it can be repeated.
+INVALID_REQUEST.  An ACL with the number of ANY or MATCH gets the same error; Kafka answers the
+whole request with UNKNOWN_SERVER_ERROR.  A long request changes ACLs by several log entries.  If it
+fails in between, some ACLs have changed, and the client can repeat it.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class DescribeAclsHandler:
         return DescribeAclsResponse(resources=(await self._matching(wanted)).rows)
 
     async def _matching(self, wanted: AclFilter) -> Resources:
-        """Return the ACLs that match now.  It pauses between rows, since there may be very many."""
+        """Return the ACLs that match now, in turns, since there may be very many."""
         candidates = list(self.coordinator.state.acls.candidates(wanted))
         resources = Resources()
         for first in range(0, len(candidates), _ROWS_A_TURN):
@@ -108,7 +108,7 @@ class CreateAclsHandler:
     messages: ClassVar[ModuleType] = create_acls
 
     async def handle(self, call: Call, request: CreateAclsRequest) -> CreateAclsResponse:
-        """Answer ACL by ACL; one that is there already is no error."""
+        """Answer for each ACL; an existing ACL is no error."""
         if not self.has_authorizer:
             refused = AclCreationResult(_DISABLED, _NO_AUTHORIZER)
             return CreateAclsResponse(results=[refused] * len(request.creations))
@@ -137,7 +137,7 @@ class CreateAclsHandler:
 
 
 async def _misfits(acls: Sequence[Acl]) -> dict[Acl, AclCreationResult]:
-    """Return the results of those that cannot be, in turns."""
+    """Return the results of invalid ACLs, in turns."""
     results: dict[Acl, AclCreationResult] = {}
     for number, each in enumerate(acls):
         if text := misfit(each):
@@ -157,7 +157,7 @@ class DeleteAclsHandler:
     messages: ClassVar[ModuleType] = delete_acls
 
     async def handle(self, call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse:
-        """Answer filter by filter, with what was removed."""
+        """Answer for each filter, with the removed ACLs."""
         if not self.has_authorizer:
             refused = DeleteAclsFilterResult(_DISABLED, _NO_AUTHORIZER)
             return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
@@ -181,8 +181,8 @@ class DeleteAclsHandler:
     ) -> dict[Acl, list[DeleteAclsFilterResult]] | AclRefusal:
         """Return the ACLs that filters match, each with the results that must name it.
 
-        They are found here in turns, and removed one by one: a proposal is decided in one step.
-        An ACL that is added meanwhile may stay, as if it came after the request.
+        The search runs here, in turns, since a proposal is decided in one step.  The proposal then
+        names each ACL.  An ACL that is added meanwhile may stay, as if it came after the request.
         """
         if not wanted:
             return {}
@@ -206,7 +206,7 @@ class DeleteAclsHandler:
         return found
 
     async def _remove(self, wanted: Mapping[Acl, list[DeleteAclsFilterResult]]) -> None:
-        """Remove these, and write it into the results."""
+        """Remove ACLs, and write the outcome into the results."""
         proposal = DeleteAcls([AclFilter.of_one(each) for each in wanted])
         concerned = [each for results in wanted.values() for each in results]
         try:

@@ -1,1 +1,1 @@
-"""Requests about the cluster: versions, metadata, brokers, levels."""
+"""Requests about the cluster: versions, metadata, brokers, features."""

@@ -1,11 +1,11 @@
 """ApiVersions: versions 0-4.
 
 The answer is built from the table of handlers, so a gateway announces exactly the APIs that it
-serves.  Two features are finalized (KIP-584).  One has a name of Tidegate's own; decision 18 says
-why it is not called `metadata.version`.  The other is `transaction.version`, from the level of
-transactions on: clients then use the newest protocol (KIP-890), unless gateways forward
-transactional ids to a source that does not have it.  A request above version 4 is answered in
-version 0 with UNSUPPORTED_VERSION and the list (dispatch.py).
+serves.  Two features are finalized (KIP-584).  The first is `tidegate.metadata.version`; decision
+18 says why it is not called `metadata.version`.  The second is `transaction.version`, once the
+cluster's version has transactions.  Clients then use the newest protocol (KIP-890), unless gateways
+forward transactional ids to a source without it.  A request above version 4 is answered in version
+0 with UNSUPPORTED_VERSION and the list (dispatch.py).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ...network.client_software import is_well_told, software_of
 
 TRANSACTION_FEATURE: Final = "transaction.version"
 TRANSACTION_VERSION: Final = 2
-# Older clients cannot read a feature whose lowest level is 0 (KAFKA-17492).
+# The version from which clients can read a feature whose lowest level is 0 (KAFKA-17492).
 LEVEL_ZERO_SINCE: Final = 4
 
 
@@ -47,7 +47,7 @@ class ApiVersions:
     messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
-        """Answer the list; request is None if its version is unknown."""
+        """Return the list of APIs; request is None if its version is unknown."""
         if request is None:
             return self._answer(ErrorCode.UNSUPPORTED_VERSION, call.version)
         if not is_well_told(request, call.version):
@@ -73,7 +73,8 @@ class ApiVersions:
             error_code=error,
             api_keys=keys,
             supported_features=supported,
-            # Clients keep the features of the highest epoch that they have seen.
+            # The epoch must rise, since clients keep the features of the highest epoch that they
+            # have seen.
             finalized_features_epoch=state.position,
             finalized_features=finalized,
         )

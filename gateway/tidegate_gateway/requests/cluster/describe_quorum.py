@@ -1,10 +1,11 @@
 """DescribeQuorum: versions 0-2 (KIP-595, KIP-836, KIP-853).
 
-Differs from Kafka: there is no KRaft quorum, but a metadata log that all gateways share.  It is
-shown as one: the gateways of the client's listener are the voters, the controller that Metadata
-names is the leader, and the epoch is 0.  The end of the log is the position of its last entry,
-proven for this answer.  A gateway does not know how far the others have read.  Committed entries
-are in the log for all of them, so all are shown at its end, and the time of their last read is -1.
+Differs from Kafka: there is no KRaft quorum, but a metadata log that all gateways share.  The
+answer shows the log as a quorum: the gateways of the client's listener are the voters, the
+controller that Metadata names is the leader, and the epoch is 0.  The log's end is the position of
+its last entry, read for this answer.  A gateway does not know how far the others have read.  Since
+committed entries are in the log for all of them, the answer shows all at its end, with -1 as the
+time of their last read.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class DescribeQuorumHandler:
     messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-        """Answer about the metadata log, if the request names only that."""
+        """Answer about the metadata log if the request names only its partition."""
         asked = [
             (each.topic_name, [row.partition_index for row in each.partitions])
             for each in request.topics

@@ -1,4 +1,4 @@
-"""The feature of the cluster: its brokers, versions and levels, and late logins."""
+"""The feature of the cluster: brokers, API versions, finalized features, and late logins."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def cluster_feature(ground: Ground, view: ClusterView) -> Feature:
 
 
 def with_api_versions(rows: Iterable[AnyRow], state: ClusterState) -> list[AnyRow]:
-    """Return the rows and that of ApiVersions, which announces them all."""
+    """Return the rows and the row of ApiVersions, which announces all of them."""
     served = list(rows)
     keys = [ApiKey.API_VERSIONS, *(each.key for each in served)]
     return [Row(ApiVersions(keys, state), open_to_all, is_brief=True), *served]

@@ -19,9 +19,7 @@ _TEXT: Final = error_text(_DENIED)
 def guard_describe_cluster(
     caller: Caller, request: describe_cluster.DescribeClusterRequest
 ) -> Guarding:
-    """Open to all clients; the answer shows the client's rights on the cluster if it may DESCRIBE
-    it.
-    """
+    """Allow all clients; the answer has the client's rights on the cluster if it may DESCRIBE."""
     response: describe_cluster.DescribeClusterResponse = yield request
     if response.cluster_authorized_operations != NOT_ASKED:
         response.cluster_authorized_operations = cluster_bits(caller)

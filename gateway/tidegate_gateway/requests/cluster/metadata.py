@@ -1,19 +1,20 @@
 """Metadata: versions 0-13.
 
 Brokers are the live gateways that advertise the client's listener.  Any of them serves any
-partition; leaders only spread the load and keep it in the client's zone (see `placement`).  No
-leader is elected, so leader epochs change only when a log is restored (state/epochs.py); those of a
-mirrored topic are its source's.
+partition; leaders only spread the load and keep it in the client's zone (see `placement`).  There
+are no elections, so leader epochs change only when a log is restored (state/epochs.py).  A mirrored
+topic has the leader epochs of its source.
 
-From version 9 on partitions have a tagged field of Tidegate's, tag 10000: all gateways of the
-client's zone, the recommended one first.  It is left out if the client's zone is unknown or has no
-gateway.  Clients skip unknown tags (KIP-482); KIP-1163 proposes a similar field.
+From version 9 on partitions have a tagged field of Tidegate's, with tag 10000: all gateways of the
+client's zone, the recommended gateway first.  The field is absent if the client's zone is unknown
+or has no gateway.  Clients skip unknown tags (KIP-482); KIP-1163 proposes a similar field.
 
-An unknown name is looked up again after a read of the log's end, then created if the client and
-`auto.create.topics.enable` allow it.  Differs from Kafka: a created topic is in the same answer.
-(Kafka answers that the topic is unknown, and creates it afterwards. Group readers of kafka-go take
-an unknown topic for one without partitions, and would not notice that it is created.) Names beyond
-the number that one request may create get POLICY_VIOLATION.
+If a name is unknown, the gateway reads the log to its end and looks again.  If the name is still
+unknown, the gateway creates the topic, provided that the client and `auto.create.topics.enable`
+allow it.  Differs from Kafka: a created topic is in the same answer.  (Kafka answers that the topic
+is unknown, and creates it afterwards.  Group readers of kafka-go take an unknown topic for a topic
+without partitions, and would not notice its creation.)  A request may create a limited number of
+topics; further names get POLICY_VIOLATION.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ _Seen: TypeAlias = tuple[str, str | None]
 
 
 class PreparedTopics:
-    """Answers about topics as one view shows them, kept until topic or gateways change."""
+    """Answers about topics, by one view; kept until the topic or the gateways change."""
 
     def __init__(self, view: ListenerView, partitions: PartitionTable) -> None:
         self.view = view
@@ -77,7 +78,7 @@ class PreparedTopics:
         self._prepared: dict[bytes, tuple[int, MetadataResponseTopic]] = {}
 
     async def of(self, topic: Topic, turns: Turns) -> MetadataResponseTopic:
-        """Return the answer about a topic; do not change it."""
+        """Return the answer about a topic, which the caller must not change."""
         known = self._prepared.get(topic.topic_id)
         if known is not None and known[0] == topic.version:
             await turns.count()
@@ -93,10 +94,10 @@ class PreparedTopics:
             self._prepared.clear()
 
     async def _prepare(self, topic: Topic, turns: Turns) -> MetadataResponseTopic:
-        """If the topic grows or is deleted meanwhile, it is answered as it was, about."""
+        """Make the answer; if the topic changes meanwhile, this may show its earlier state."""
         epochs: list[int] = []
         for number in topic.partition_numbers.copy():
-            partition = self._partitions.get(number)  # none once the topic is deleted
+            partition = self._partitions.get(number)  # None if the topic was deleted meanwhile
             epochs.append(partition.leader_epoch if partition is not None else 0)
             await turns.count()
         placements = await self.view.placements_in_turns(topic, turns)
@@ -126,9 +127,9 @@ class PreparedTopics:
 
 @dataclass(frozen=True, slots=True)
 class MetadataHandler:
-    """new_topic_id: 16 random bytes, for topics created on the way.
+    """new_topic_id: returns 16 random bytes, for auto-created topics.
 
-    linked: names that a link will bring; a topic created on the way would take one.
+    linked: matches the names that a link mirrors or will mirror; these are not auto-created.
     """
 
     coordinator: Coordinator
@@ -141,7 +142,7 @@ class MetadataHandler:
     messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: MetadataRequest) -> MetadataResponse:
-        """Answer about all topics, or the requested ones in their order."""
+        """Answer about all topics, or about the requested ones in their order."""
         topics = request.topics
         if topics is None or (not topics and call.version < FIRST_VERSION_WITH_NULL_FOR_ALL):
             prepared = self._prepared_for(call)
@@ -172,7 +173,7 @@ class MetadataHandler:
         return prepared
 
     def _forget_former(self, present: ListenerView) -> None:
-        """A zone may have no gateway left; its prepared answers would never be replaced."""
+        """Drop the answers for former gateways: a zone without a gateway never replaces its own."""
         version = present.gateways.version
         for seen, prepared in tuple(self._prepared.items()):
             if prepared.view.gateways.version != version:
@@ -194,9 +195,9 @@ class MetadataHandler:
     async def _find_or_create(
         self, asked: Sequence[MetadataRequestTopic], call: Call, *, may_create: bool
     ) -> set[str]:
-        """Read the log's end if anything is unknown; then create what may be created.
+        """If a topic is unknown, read the log to its end; then create topics that may be created.
 
-        Return the names beyond the number that one request may create.
+        Return the names that exceed the limit of one request.
         """
         turns = Turns()
         for each in asked:
@@ -213,14 +214,14 @@ class MetadataHandler:
         for each in asked:
             is_named = each.name and each.topic_id == ZERO_UUID and self._is_unknown(each)
             if each.name and is_named and not self.linked.matches(each.name):
-                # Each topic has at least one partition, so names beyond the bound are refused in
-                # any case.
+                # Each topic has at least one partition, so names beyond the limit would be refused
+                # anyway.
                 if len(topics) == MAX_PARTITIONS_PER_REQUEST and each.name not in topics:
                     too_many.add(each.name)
                 elif each.name not in topics:
                     topics[each.name] = self._new_topic(each.name)
             await turns.count()
-        # Names beyond the client's quota of mutations stay unknown; clients ask again.
+        # Names beyond the client's quota of mutations stay unknown, and clients ask again.
         quota = call.cost.mutations(is_strict=True) if call.cost is not None else None
         made = await create_within(quota, self.coordinator, self.settings, list(topics.values()))
         answers = list(zip(topics, made, strict=True))
@@ -240,14 +241,14 @@ class MetadataHandler:
         return NewTopic(topic_id, name)
 
     def _is_unknown(self, asked: MetadataRequestTopic) -> bool:
-        """No topic can have such a name, so the log is not read for it."""
+        """Return whether a topic may exist that this replica lacks; False for an illegal name."""
         if asked.topic_id != ZERO_UUID:
             return asked.topic_id not in self._state.topics.by_shown_id
         name = asked.name or ""
         return name not in self._state.topics.by_name and illegal_topic_name(name) is None
 
     async def _all(self, prepared: PreparedTopics) -> list[MetadataResponseTopic]:
-        """Answer about all topics that still exist at their turn."""
+        """Return the answers about all topics that still exist at their turn."""
         turns = Turns()
         by_id = self._state.topics.by_id
         answers: list[MetadataResponseTopic] = []
@@ -264,9 +265,10 @@ class MetadataHandler:
         call: Call,
         too_much: Container[str],
     ) -> list[MetadataResponseTopic]:
-        """Answer all as one view shows them, even if gateways change meanwhile.  A repeated name is
-        answered once, as in Kafka: an answer may be 10,000 times as large as the request.
-        too_much: names beyond the number that one request may create.
+        """Return all answers by one view, even if gateways change meanwhile.
+
+        As in Kafka, a repeated name gets one answer: an answer may be 10,000 times as large as the
+        request. too_much: names that exceed the limit of one request.
         """
         turns = Turns()
         answers: list[MetadataResponseTopic] = []
@@ -316,13 +318,16 @@ async def _with_operations(topics: list[MetadataResponseTopic]) -> list[Metadata
 
 
 def _is_too_new(asked: MetadataRequestTopic, version: int) -> bool:
-    """Return whether this version cannot hold a topic by its id, or one without a name."""
+    """Return whether a request names a topic by id, or without a name, in too old a version."""
     is_new = asked.topic_id != ZERO_UUID or asked.name is None
     return is_new and version < FIRST_VERSION_WITH_TOPIC_IDS
 
 
 def _code_of_unknown(name: str, state: ClusterState) -> ErrorCode:
-    """A name that collides with a topic's cannot be created either (Kafka answers 17)."""
+    """Return the error for an unknown name; a name that collides with a topic's is invalid, too.
+
+    Kafka answers 17 for both.
+    """
     collides = state.topics.by_collision_key.get(collision_key(name)) is not None
     if collides or illegal_topic_name(name) is not None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION

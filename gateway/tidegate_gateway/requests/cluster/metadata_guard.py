@@ -1,8 +1,8 @@
-"""The guard of Metadata: DESCRIBE of each topic.  If a topic is to be created on the way: CREATE of
-it or on the cluster.
+"""The guard of Metadata, which needs DESCRIBE on each topic.
 
-Without names the client gets all topics that it may describe.  A topic that is asked for by id is
-refused without its name; ids are not secret.
+To auto-create a topic, the client needs CREATE on the topic or on the cluster.  A request for all
+topics gets the topics that the client may describe.  The refusal of a topic by id does not have the
+topic's name; ids are not secret.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TOPIC_IDS_SINCE: Final = 12
 def asks_for_new_topics(topics: TopicTable, request: MetadataRequest) -> bool:
     """Return whether a request may create topics.
 
-    Dispatch asks this often, about topics that are here.
+    Dispatch calls this often, mostly with known topics.
     """
     if not (request.allow_auto_topic_creation and request.topics):
         return False
@@ -62,18 +62,18 @@ def _created(
 ) -> Guarding:
     """Let the handler create only topics that the client may create.
 
-    It looks for the others with a request that creates none, since they may be deleted before it
-    looks.
+    The handler gets the other topics in a request that creates none: an existing topic may be
+    deleted before the handler looks.
     """
     by_name = caller.topics.by_name
     _, missing = yield from parted(seen, lambda each: each.name is None or each.name in by_name)
     if missing:
-        yield Ask.CATCH_UP  # they may be at the log's end
+        yield Ask.CATCH_UP  # this replica may not have read them yet
     creatable, others = yield from parted(seen, lambda each: _may_create(caller, each))
     there, not_there = yield from parted(others, lambda each: not each.name or each.name in by_name)
     for each in not_there:
         assert each.name is not None
-        if caller.may_topic(Operation.CREATE, each.name):  # it is logged if not
+        if caller.may_topic(Operation.CREATE, each.name):  # this logs a denial
             creatable.append(each)
         else:
             denied.append(_refused(each))
@@ -86,9 +86,9 @@ def _answered(
     parts: list[list[MetadataRequestTopic]],
     denied: list[MetadataResponseTopic],
 ) -> Guarding:
-    """Ask the handler for each part, and join the answers; only the last part may be created.
+    """Call the handler for each part, and join the answers; only the last part may create topics.
 
-    With nothing to ask it is asked about no topic, for the brokers.
+    If all parts are empty, call it without topics, to get the brokers.
     """
     allows = request.allow_auto_topic_creation
     asked = [(part, allows and part is parts[-1]) for part in parts if part]
@@ -114,7 +114,7 @@ def _with_cluster_bits(caller: Caller, response: MetadataResponse) -> MetadataRe
 
 
 def cluster_bits(caller: Caller) -> int:
-    """Return the operations that the client may do on the cluster; none without DESCRIBE of it."""
+    """Return the operations that the client may do on the cluster; 0 without DESCRIBE on it."""
     if not caller.may_cluster(Operation.DESCRIBE):
         return 0
     return caller.bits(OF_CLUSTER, ResourceType.CLUSTER, CLUSTER_NAME)
@@ -123,8 +123,8 @@ def cluster_bits(caller: Caller) -> int:
 def _is_visible(caller: Caller, asked: MetadataRequestTopic) -> bool:
     """Return whether the handler may look for the topic.
 
-    It refuses values that the version cannot hold.  The name of an id that is not known yet is
-    checked in the answer.
+    The handler itself refuses values that the version cannot have.  If an id is not known yet, the
+    answer's name is checked later.
     """
     if asked.topic_id != ZERO_UUID:
         name = caller.name_of(asked.topic_id)
@@ -134,7 +134,7 @@ def _is_visible(caller: Caller, asked: MetadataRequestTopic) -> bool:
 
 
 def _may_create(caller: Caller, asked: MetadataRequestTopic) -> bool:
-    """Return whether the handler may create the topic, if there is none."""
+    """Return whether the client may create the topic if it does not exist."""
     if asked.topic_id != ZERO_UUID or asked.name is None:
         return False
     if caller.sees_cluster(Operation.CREATE):
@@ -151,7 +151,7 @@ def _refused(asked: MetadataRequestTopic) -> MetadataResponseTopic:
 def _shown(caller: Caller, topics: list[MetadataResponseTopic], *, is_all: bool) -> Guarding:
     """Return the answers about topics that the client may describe.
 
-    The handler keeps answers for others, so none is changed.
+    The handler reuses its answers for other clients, so this changes none of them.
     """
     shown: list[MetadataResponseTopic] = []
     for at, each in enumerate(topics, start=1):

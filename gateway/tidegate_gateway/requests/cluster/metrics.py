@@ -1,4 +1,4 @@
-"""The sizes of the cluster, as this gateway's replica of the metadata log shows it."""
+"""The metrics of the cluster's size, from this gateway's replica of the metadata log."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tidegate_runtime.prometheus import counter, gauge
 
 
 def is_controller(coordinator: Coordinator) -> bool:
-    """Return whether this gateway stands for Kafka's active controller: the first live one does.
+    """Return whether this gateway, as the first live one, acts as Kafka's active controller.
 
-    One that is cut off does not know which are live, so it says no.
+    A gateway that is cut off does not know which gateways are live, so it returns False.
     """
     gateways = coordinator.state.gateways.brokers()
     is_first = bool(gateways) and gateways[0].incarnation == coordinator.incarnation
@@ -21,7 +21,7 @@ def is_controller(coordinator: Coordinator) -> bool:
 
 
 def cluster_metrics(coordinator: Coordinator) -> Iterator[Metric]:
-    """Yield the sizes of the cluster."""
+    """Yield the metrics of the cluster's size."""
     state = coordinator.state
     gateways = state.gateways.brokers()
     is_first = is_controller(coordinator)

@@ -1,8 +1,8 @@
-"""SaslHandshake, versions 0-1, and SaslAuthenticate, 0-2, where no authentication is under way.
+"""SaslHandshake, versions 0-1, and SaslAuthenticate, 0-2, when no authentication is under way.
 
-While one is, the connection's gate answers (security/sasl).  Here come those of clients that are
-authenticated, or need not be: an error, as in Kafka, and the connection stays open.  All listeners
-announce both APIs, as Kafka's do.
+During an authentication the connection's gate answers (security/sasl).  These handlers get the
+requests of clients that are authenticated, or need no authentication.  As in Kafka, the answer is
+an error, and the connection stays open.  All listeners announce both APIs, as Kafka's do.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TEXT: Final = "SaslAuthenticate request received after successful authenticatio
 
 @dataclass(frozen=True, slots=True)
 class LateSaslHandshake:
-    """Answers SaslHandshake where no authentication is under way."""
+    """Answers SaslHandshake when no authentication is under way."""
 
     api_key: ClassVar[int] = ApiKey.SASL_HANDSHAKE
     messages: ClassVar[ModuleType] = sasl_handshake
@@ -40,7 +40,7 @@ class LateSaslHandshake:
 
 @dataclass(frozen=True, slots=True)
 class LateSaslAuthenticate:
-    """Answers SaslAuthenticate where no authentication is under way."""
+    """Answers SaslAuthenticate when no authentication is under way."""
 
     api_key: ClassVar[int] = ApiKey.SASL_AUTHENTICATE
     messages: ClassVar[ModuleType] = sasl_authenticate

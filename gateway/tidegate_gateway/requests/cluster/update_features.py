@@ -1,9 +1,9 @@
 """UpdateFeatures: versions 0-2 (KIP-584).  The features are those of ApiVersions.
 
-Differs from Kafka: `tidegate.metadata.version` takes the place of `metadata.version` and never
-falls; `transaction.version` comes with it, and has no wishes of its own; any gateway may be asked.
-As in Kafka since 4.0 a request succeeds or fails as a whole, with one error for the whole answer.
-`kafka-features.sh` shows its text, which is Kafka's where the reason is Kafka's.
+Differs from Kafka: `tidegate.metadata.version` replaces `metadata.version`, and never falls.
+`transaction.version` follows from it, and cannot be set separately.  Any gateway answers.  As in
+Kafka since 4.0 a request succeeds or fails as a whole, with one error for the whole answer.
+`kafka-features.sh` shows its text, which is Kafka's text if Kafka has the same error.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class UpdateFeaturesHandler:
                 return _refused(each, refusal)
         for each in request.feature_updates:
             if each.feature != FEATURE_NAME:
-                continue  # it is as wished
+                continue  # transaction.version already has this level
             wish = SetMetadataVersion(each.max_version_level, only_checks=request.validate_only)
             try:
                 refusal = await self.coordinator.propose(wish)

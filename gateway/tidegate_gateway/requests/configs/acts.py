@@ -13,7 +13,7 @@ CONFIGS_A_NAME: Final = 5
 
 
 def configs_altered(request: Any, response: Any) -> Act | None:
-    """Names of configs only: a value may be a secret, and DescribeConfigs shows the others."""
+    """Return the names of altered configs, without values, since a value may be a secret."""
     if request.validate_only:
         return None
     done = {

@@ -1,4 +1,4 @@
-"""AlterConfigs: versions 0-2.  A setting that the request does not name returns to its default.
+"""AlterConfigs: versions 0-2.  Settings that the request does not name return to their defaults.
 
 Differs from Kafka: see `rules.configs`.
 """
@@ -34,7 +34,7 @@ class AlterConfigsHandler:
     messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
-        """Answer resource by resource."""
+        """Answer for each resource."""
         resources = [_change(each) for each in request.resources]
         answers = await set_configs(
             self.coordinator, resources, validate_only=request.validate_only

@@ -1,4 +1,4 @@
-"""The common part of AlterConfigs and IncrementalAlterConfigs: many resources, one answer each."""
+"""The common part of AlterConfigs and IncrementalAlterConfigs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REPEATED: Final = ConfigRefused(
 async def set_configs(
     coordinator: Coordinator, resources: Sequence[ResourceChange], *, validate_only: bool
 ) -> list[ConfigRefused | None]:
-    """Change resources. result[i] belongs to resources[i]; a repeated resource is refused.
+    """Change resources; return a result for each, in order.  A repeated resource is refused.
 
     Raises:
       CoordinatorUnavailable: the outcome is unknown.

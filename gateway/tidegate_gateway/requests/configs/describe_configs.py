@@ -1,15 +1,15 @@
 """DescribeConfigs: versions 1-4.
 
 Topics, gateways, groups and client metrics subscriptions; every config with its source, synonyms
-and documentation when asked.  Differs from Kafka: a gateway has Tidegate's own settings, too, and
-no loggers; settings of the cluster are shown as they hold, whichever gateway was started with them
-(decision 23).  The default of min.insync.replicas is Kafka's without KIP-966: with it Kafka writes
-a dynamic default into its log that cannot be removed, for the sake of elections, which gateways do
-not have.  Only the gateway itself knows its other static settings, so other gateways refuse to
-describe them.
+and documentation when asked.  Differs from Kafka: a gateway also has Tidegate's own settings, and
+no loggers.  The answer has the cluster-wide values of cluster settings, no matter which gateway was
+started with them (decision 23).  The default of min.insync.replicas is Kafka's default without
+KIP-966.  With KIP-966 Kafka writes a dynamic default that cannot be removed into its log.  This is
+for elections, which gateways do not have.  Only the gateway itself knows its other static settings,
+so other gateways refuse to describe them.
 
-Four bytes of a request can ask for forty kilobytes of answer, so a repeated resource is answered
-once, other tasks run between two resources, and the answer is bounded.
+Four bytes of a request can cause forty kilobytes of an answer.  So a repeated resource gets one
+answer, other tasks run between two resources, and the answer's size is limited.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DescribeConfigsHandler:
-    """max_rows: of one answer; a topic has some 35."""
+    """max_rows: the limit on the rows of an answer; a topic has some 35 rows."""
 
     coordinator: Coordinator
     settings: BrokerSettings
@@ -79,7 +79,7 @@ class DescribeConfigsHandler:
     messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-        """Answer resource by resource."""
+        """Answer for each resource."""
         turns = Turns()
         once: dict[tuple[int, str], DescribeConfigsResource] = {}
         for each in request.resources:
@@ -115,7 +115,8 @@ class DescribeConfigsHandler:
             rows = self._rows(resource, request)
         except _Refusal as refusal:
             result.error_code = refusal.code
-            # The text may quote a name of the longest string, and must itself fit into one.
+            # The text may quote a name of the greatest length, but must itself not exceed this
+            # length.
             result.error_message = str(refusal)[:MAX_MESSAGE_CHARACTERS]
             return result
         keys = frozenset(resource.configuration_keys or ())
@@ -202,7 +203,7 @@ def _too_much(resource: DescribeConfigsResource) -> DescribeConfigsResult:
 
 
 def _as_default_of_all(effective: Effective, layers: BrokerLayers) -> Effective:
-    """Show only the settings of all gateways, as Kafka does for the empty name."""
+    """For the empty name show only the cluster-wide default, as Kafka does."""
     name = effective.definition.name
     value = None if effective.definition.is_sensitive else layers.dynamic_default[name]
     source = Source.DYNAMIC_DEFAULT_BROKER

@@ -1,6 +1,6 @@
 """The loggers of a gateway, and changes of their levels by clients (KIP-412).
 
-A change holds until the gateway stops; other gateways have levels of their own.  Texts are Kafka's.
+A change holds until the gateway stops.  Each gateway has its own levels.  Texts are Kafka's.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class GatewayLoggers:
     def change(
         self, resources: Sequence[ResourceChange], *, validate_only: bool
     ) -> list[ConfigRefused | None]:
-        """Change levels; result[i] belongs to resources[i], which changes as a whole or not."""
+        """Change levels; return a result for each resource.  A resource changes as a whole."""
         twice = repeated(resources)
         return [
             REPEATED

@@ -1,4 +1,4 @@
-"""Guards of the APIs of configs: a right on the topic or the group, else on the cluster."""
+"""Guards of the APIs of configs: a right on the topic or group; otherwise on the cluster."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _code(resource: _Resource) -> ErrorCode:
 def guard_describe_configs(
     caller: Caller, request: describe_configs.DescribeConfigsRequest
 ) -> Guarding:
-    """DESCRIBE_CONFIGS."""
+    """Check DESCRIBE_CONFIGS."""
     request.resources, denied = yield from parted(
         request.resources, lambda each: _may(caller, Operation.DESCRIBE_CONFIGS, each)
     )

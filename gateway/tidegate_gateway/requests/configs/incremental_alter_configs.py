@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs: versions 0-1.  Only the named settings change (KIP-339).
 
-Log levels are set in this gateway only, until it stops (KIP-412); all other configs go into the
+Log levels change only at this gateway, until it stops (KIP-412).  All other configs go into the
 log.  Differs from Kafka: see `rules.configs`.
 """
 
@@ -48,7 +48,7 @@ class IncrementalAlterConfigsHandler:
     async def handle(
         self, call: Call, request: IncrementalAlterConfigsRequest
     ) -> IncrementalAlterConfigsResponse:
-        """Answer resource by resource."""
+        """Answer for each resource."""
         refusals = [_unknown_operation(each) for each in request.resources]
         changes = [
             _change(each)

@@ -1,6 +1,6 @@
 """ListConfigResources: versions 0-1.  Version 0 knows client metrics subscriptions only (KIP-1142).
 
-Topics and gateways are always listed; groups and subscriptions only if they have settings.
+The answer has all topics and gateways, but only groups and subscriptions with settings.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ListConfigResourcesHandler:
     async def handle(
         self, call: Call, request: ListConfigResourcesRequest
     ) -> ListConfigResourcesResponse:
-        """A request without types gets all."""
+        """Return the names; a request without types gets all types."""
         if call.version == 0:
             types: tuple[int, ...] = (ResourceType.CLIENT_METRICS.value,)
         else:
@@ -52,7 +52,7 @@ class ListConfigResourcesHandler:
         return ListConfigResourcesResponse(config_resources=rows)
 
     def _names(self, kind: int) -> list[str]:
-        """Return the present names, in no order."""
+        """Return the present names, unordered."""
         state = self.coordinator.state
         match ResourceType(kind):
             case ResourceType.TOPIC:
