@@ -66,7 +66,7 @@ def test_clients_report_their_counts(tmp_path: Path) -> None:
     with serving("dev", "--memory", "--port", "0", "--admin-port", "0", cwd=tmp_path) as process:
         servers = process.servers
         topics.create(servers, "t", 2, {})
-        # More bytes than can be acknowledged in this time: the client drops the others.
+        # More bytes than can be acknowledged in this time: the client drops what is left.
         (sent,) = workers.run([Produce(servers, "t", 2, 16_384, 10**9, 0.05, idempotent=True)])
         first = 1  # sent before the start signal, to connect
         assert records_in(servers, "t", 2) - first == sent["payload_bytes"] // 1024 > 0

@@ -1,6 +1,6 @@
 """The authorizer answers as a naive one does.
 
-`python -m tidegate_fuzz.authorizer.checking` asks as many questions as one likes.
+`python -m tidegate_fuzz.authorizer.checking` asks any number of questions.
 """
 
 from __future__ import annotations

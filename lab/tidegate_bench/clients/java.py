@@ -101,7 +101,7 @@ def run(tools: Sequence[Tool]) -> list[Printed]:
     """Run tools in parallel to their ends.
 
     Raises:
-      BenchError: a tool failed, hung, or printed an unknown form.
+      BenchError: a tool failed, hung, or printed an unknown format.
     """
     command = _java()
     with ExitStack() as stack:

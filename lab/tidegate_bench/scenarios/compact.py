@@ -57,7 +57,7 @@ _QUICK: Final = (_Load(Codec.NONE, 32),)
 
 
 def run(lab: Lab) -> Report:
-    """Measure each runner in a place of its own, all loads in turn."""
+    """Measure all loads with each runner, one after the other."""
     rows: list[Row] = []
     for runner in RUNNERS:
         loads = [each for each in _loads(lab) if lab.options.wants(f"{runner} {each.label}")]

@@ -90,7 +90,7 @@ def speeds(mebibytes: float, work: Work, at_once: int) -> Mapping[str, float]:
 
 
 def _batches(size_bytes: int) -> Iterator[PlacedRecords]:
-    """Yield that many bytes of batches for all partitions in turns."""
+    """Yield about size_bytes of batches; the partitions take turns."""
     now_ms = int(time.time() * 1000)
     pool = [_batch(now_ms) for _ in range(POOL_BATCHES)]
     count = size_bytes // len(pool[0])

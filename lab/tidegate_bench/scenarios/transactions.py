@@ -124,7 +124,7 @@ def _contest(lab: Lab, brokers: Sequence[World], loads: Sequence[_Load], log_url
 def _compared(
     loads: Sequence[_Load], name: str, seen: Mapping[tuple[str, str], Sequence[Observation]]
 ) -> list[Row]:
-    """Return the figures of transactional batches over those of the first, idempotent ones."""
+    """Return the figures of transactional loads, divided by those of the first, idempotent load."""
     if loads[0].version:
         return []
 

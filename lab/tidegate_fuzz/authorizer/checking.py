@@ -1,7 +1,7 @@
 """python -m tidegate_fuzz.authorizer.checking [--cases N] [--first SEED]
 
-Compares the authorizer with the naive one, 50 questions a case.  Half of the ACLs are taken away
-and come back meanwhile, so that removals are tried, too.
+Compares the authorizer with the naive one, 50 questions a case.  Before the questions, about half
+of the ACLs are removed and added again, so that removals are tried, too.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from .topic_settings import TopicSettings, settings_of
 class _Version(NamedTuple):
     configs: dict[str, str]
     settings: TopicSettings
-    seen_from: dict[int, float]  # by node id; nodes that are not in it see it at once
+    seen_from: dict[int, float]  # by node id; other nodes see the version at once
 
 
 class ConfigHistory:

@@ -39,7 +39,7 @@ RETRIABLE = frozenset(
     }
 )
 DONE = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
-# Errors that another gateway may not give.
+# Errors after which another gateway may accept the batch.
 ELSEWHERE = frozenset({ErrorCode.INVALID_TIMESTAMP, ErrorCode.NOT_LEADER_OR_FOLLOWER})
 # Errors after which the batch is not written and never will be.
 _CERTAIN = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS})
@@ -88,7 +88,7 @@ class Producer:
         sequences: dict[int, int],
         of: Sequence[int] = (),
     ) -> Batch:
-        """Make the next batch of a key; of: for each of its values, the input value of that."""
+        """Make the next batch of a key; of: the inputs of its values, one for each value."""
         values = self.workload.values(len(of) or self._record_count())
         sequence = -1
         if producer is not None:

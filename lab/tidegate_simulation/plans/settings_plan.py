@@ -24,7 +24,7 @@ def _nothing() -> dict[int, dict[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class SettingsPlan:
-    """static: by node id, of all gateways; empty if the run tests something else."""
+    """static: the settings of each gateway, by node id; empty if the run tests something else."""
 
     static: Mapping[int, Mapping[str, str]] = field(default_factory=_nothing)
 

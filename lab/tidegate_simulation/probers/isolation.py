@@ -19,7 +19,7 @@ from ..clients.client import ClientConnection, Disconnected
 from ..world.node import Node
 from ..world.world import NotReachable, World
 
-# A gateway renews its lease at least after two thirds of it.  Then the renewal has to time out.
+# A gateway renews its lease after two thirds of it at the latest.  Then the renewal must time out.
 _LEASES: Final = 5 / 3
 _SPARE_SECONDS: Final = 1.0
 _ANSWER_SECONDS: Final = 5.0

@@ -276,7 +276,7 @@ class QuotaTrial:
         self._world.lost_shares = 0.0
 
     async def _moves(self) -> None:
-        """Let some clients want more; at first they still pass what they wanted before."""
+        """Let clients want unlike parts, then like parts, so that shares must move."""
         self._want(self._rng.choice(_UNEVEN))
         await trio.sleep(2 * _SETTLE_SECONDS)
         self._want(_EVEN)

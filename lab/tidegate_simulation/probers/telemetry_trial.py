@@ -91,7 +91,7 @@ def pushed(gauges: dict[str, float], deltas: dict[str, float]) -> bytes:
 
 
 class Meter:
-    """A client that keeps pushing; as Kafka's clients, it asks for its subscription if it must."""
+    """A client that keeps pushing; like Kafka's clients, it asks again if it must."""
 
     def __init__(self, trial: TelemetryTrial, name: str, client_id: str) -> None:
         self.client = Client(trial.world, name)

@@ -66,7 +66,7 @@ class _Watched:
 
     @property
     def is_unchanged(self) -> bool:
-        """Return whether the gateway's answers since then all depend on its present replica."""
+        """Return whether all the gateway's answers since the choice use its present replica."""
         is_same = self.node.gateway is self.gateway and _version(self.gateway) == self.version
         return is_same and not self._may_have_been_cut_off_or_back
 

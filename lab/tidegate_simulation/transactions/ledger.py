@@ -59,7 +59,10 @@ class Ledger:
             self._maybe.add(offset)
 
     def ended(self, offset: int, *, committed: bool) -> None:
-        """Note that an offset, or a later one, is certainly committed; or that it never will be."""
+        """Note the outcome of an offset.
+
+        committed: this offset, or a later one, is certainly committed.  Else it never will be.
+        """
         self._maybe.discard(offset)
         if committed and offset > self._floor:
             self._floor = offset

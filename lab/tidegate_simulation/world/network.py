@@ -41,7 +41,7 @@ class Wire:
         self._is_trickling = True
 
     def flow(self) -> None:
-        """Carry on."""
+        """Carry bytes again."""
         self._is_trickling = False
         self._flowing.set()
 
@@ -116,7 +116,7 @@ class Link:
             wire.trickle()
 
     def flow(self) -> None:
-        """Carry on."""
+        """Carry bytes again."""
         for wire in self.wires:
             wire.flow()
 

@@ -28,7 +28,7 @@ _FIRST_VERSIONS: Final = {
     _MAX_TIMESTAMP: 7,
     _EARLIEST_LOCAL: 8,
     -5: 9,  # the latest offset in tiered storage
-    -6: 11,  # the earliest offset that is not yet there
+    -6: 11,  # the earliest offset that is not yet in tiered storage
 }
 _CONSUMER: Final = -1
 _DEBUGGER: Final = -2

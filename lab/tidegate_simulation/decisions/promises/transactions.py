@@ -19,7 +19,8 @@ _IDLE_MS: Final = 60_000
 @dataclass(slots=True)
 class _Id:
     """partitions: those of the open transaction, by topic id and index.  staged: its offsets, with
-    the log time of each.  used_ms: when it last began, or ended.  has_committed: by its last end.
+    the log time of each.  used_ms: when it last began, or ended.  has_committed: whether its last
+    end was a commit.
     """
 
     producer_id: int
