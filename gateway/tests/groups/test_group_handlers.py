@@ -95,7 +95,7 @@ async def test_silent_member_expires(autojump_clock: Clock) -> None:
         assert group is not None
         assert group.members == ()
         await trio.sleep(1.5)
-        assert gateway.groups._groups.get("g") is None  # nothing is kept of an idle group
+        assert gateway.groups._groups.get("g") is None  # an idle group is dropped from memory
 
 
 async def test_a_tick_that_fails_comes_again(

@@ -1,6 +1,4 @@
-"""Which gateway serves a group, and the answers of the others: restarts, ends, drains, lost
-claims.
-"""
+"""Which gateway serves a group, and what others answer: at restarts, ends, drains, lost claims."""
 
 from __future__ import annotations
 
@@ -114,7 +112,7 @@ async def test_a_lost_claim_answers_waiting_members(autojump_clock: Clock) -> No
 
 @dataclass(frozen=True)
 class SeizeClaim:
-    """Take a claim from a live holder, as the log would have it after a lease ran out."""
+    """Take a claim from a live holder, as after the end of its lease."""
 
     name: str
     incarnation: int
@@ -135,7 +133,7 @@ async def test_unnoticed_loss_acknowledges_no_commit_and_no_assignment(
         joined = await one.join(member)
         hosted = one.groups._groups.get("g")
         assert hosted is not None
-        # Decided just before the assignment, so that the machine cannot know.
+        # The claim is lost just before the assignment, so the group's machine cannot know it.
         seize = SeizeClaim("group/g", two.coordinator.incarnation)
         one.coordinator.submit(seize, lambda _: None, lambda _: None)
         answer = await one.sync(member, joined.generation_id, assignments={member: b"B"})

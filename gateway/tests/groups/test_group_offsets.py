@@ -65,7 +65,8 @@ async def test_offsets_that_cannot_be_read_now_are_asked_for_again(
 
     async with cluster() as [gateway]:
         monkeypatch.setattr(gateway.coordinator, "catch_up", away)
-        # Java consumers take any error but this one and COORDINATOR_LOAD_IN_PROGRESS as fatal.
+        # Java consumers treat all errors as fatal, except this one and
+        # COORDINATOR_LOAD_IN_PROGRESS.
         assert (await gateway.fetch()).error_code == ErrorCode.NOT_COORDINATOR
 
 

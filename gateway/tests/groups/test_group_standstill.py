@@ -1,4 +1,4 @@
-"""A gateway that stood still answers for no group that another serves by now."""
+"""A gateway that was stopped for a while answers for no group that another one serves by now."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STOOD_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class SeizeClaim:
-    """Take the claim from its holder, as after the end of a lease."""
+    """Take the claim from its holder, as after the end of its lease."""
 
     incarnation: int
     reads: frozenset[str] = frozenset({claim_scope(CLAIM)})
@@ -77,7 +77,7 @@ async def test_a_member_is_sent_to_the_gateway_that_now_serves_its_group(
             await trio.sleep(1.0)
             return await real(*arguments)
 
-        # Like a stopped process, it receives nothing meanwhile.
+        # Like a stopped process, the gateway receives no entries meanwhile.
         log.faults = LogFaults(outage=1.0)
         await trio.sleep(1.5)
         await new.gateway.coordinator.propose(SeizeClaim(new.gateway.coordinator.incarnation))

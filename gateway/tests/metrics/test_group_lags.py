@@ -1,4 +1,4 @@
-"""How far groups are behind: as their committed offsets say, and through the loss of gateways."""
+"""The lags of groups: by their committed offsets, and while gateways are lost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LAGS = ("lag", "lag_sum")
 
 
 async def commit(client: WireClient, group_id: str, topic: str, *offsets: int) -> None:
-    """Commit for partitions 0, 1 and so on."""
+    """Commit these offsets for partitions 0, 1 and so on."""
     rows = [oc.OffsetCommitRequestPartition(*each) for each in enumerate(offsets)]
     topics = [oc.OffsetCommitRequestTopic(topic, partitions=rows)]
     answer = await client.call("OffsetCommit", 8, oc.OffsetCommitRequest(group_id, topics=topics))
@@ -40,7 +40,7 @@ async def commit(client: WireClient, group_id: str, topic: str, *offsets: int) -
 
 
 async def topic_of_two(world: WireWorld, **configs: str) -> None:
-    """Create it, with 3 records at first, and 2 after a minute."""
+    """Create topic t; write 3 records to partition 0, and a minute later 2 to partition 1."""
     client = world.connect()
     await world.create_topic("t", 2, message_timestamp_type="LogAppendTime", **configs)
     assert (await client.produce("t", 0, records_batch(b"a", b"b", b"c"))).error_code == 0
@@ -49,7 +49,7 @@ async def topic_of_two(world: WireWorld, **configs: str) -> None:
 
 
 def figures(gateway: Gateway, *names: str) -> dict[str, float]:
-    """The figures of groups: "lag g t 0" -> 3."""
+    """Return the figures of groups, such as "lag g t 0" -> 3."""
     found: dict[str, float] = {}
     for family in families(gateway).values():
         short = family.name.removeprefix("kafka_consumergroup_").removeprefix("tidegate_group_")
@@ -81,7 +81,8 @@ async def test_lag_follows_the_committed_offsets(autojump_clock: MockClock) -> N
         }
         seconds = figures(world.gateway, "lag_seconds")
         assert seconds["lag_seconds h t"] == 0
-        assert seconds["lag_seconds g t"] == pytest.approx(60, abs=11)  # log time follows entries
+        # The log's time advances with entries only.
+        assert seconds["lag_seconds g t"] == pytest.approx(60, abs=11)
         await commit(client, "g", "t", 3, 2)
         found = figures(world.gateway, *LAGS, "lag_seconds")
         assert set(found.values()) == {0}
@@ -165,7 +166,7 @@ async def test_before_the_start_there_is_no_page_of_the_cluster() -> None:
 
 
 async def test_the_page_of_the_cluster_has_gauges_only(autojump_clock: MockClock) -> None:
-    """The gateway that shows it changes, and a counter would seem to start again."""
+    """Another gateway may show it later, and a counter would seem to start again."""
     async with wire_world() as world:
         await topic_of_two(world)
         await commit(world.connect(), "g", "t", 1)
@@ -187,7 +188,7 @@ async def test_groups_beyond_the_cap_are_summed(autojump_clock: MockClock) -> No
             pass
         assert [(each.lag, each.group_id) for each in lags.partitions] == [(3, "g0"), (2, "g1")]
         assert lags.other_partitions == TopicLag(lag=1, offset=5)
-        # Those that wait the longest come first; g3 has read all.
+        # The groups with the longest lag come first; g3 has read all records.
         assert [each.group_id for each in lags.topics] == ["g0", "g1"]
         seconds = lags.topics[0].seconds
         other = lags.other_topics
@@ -212,7 +213,7 @@ def state_at(log_time_ms: int) -> ClusterState:
 
 
 def partition_of(*timestamps: int | Marker) -> Partition:
-    """Return a partition: each time stamp gives a run of ten records, each marker a marker."""
+    """Return a partition of runs: ten records for each time stamp, a marker for each marker."""
     partition = Partition(0, bytes(16), 0)
     for each in timestamps:
         at = partition.next_offset
@@ -225,7 +226,7 @@ def partition_of(*timestamps: int | Marker) -> Partition:
 
 
 def lag(partition: Partition, offset: int, **settings: Any) -> tuple[int, float, float]:
-    """Lag, seconds and retention used, a second after NOW_MS."""
+    """Return lag, seconds and used retention, a second after NOW_MS."""
     now_ms = NOW_MS + 1_000
     state, settings_now = state_at(now_ms), replace(SETTINGS, **settings)
     seconds, used = waits_of(state, partition, offset, settings_now, now_ms)
@@ -240,7 +241,7 @@ def test_seconds_are_those_of_the_run_that_is_next() -> None:
         (21, 10, 0),
         (20, 5, 0),
         (11, 5, 0),
-        (10, 0, 0),  # a clock ahead
+        (10, 0, 0),  # a time stamp in the future
         (0, 0, 0),
         (-1, 0, 0),
     ]

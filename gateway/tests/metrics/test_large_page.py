@@ -1,4 +1,4 @@
-"""A page about 100,000 partitions is made in small steps, and is small."""
+"""The page of a gateway with 100,000 partitions is made in small steps, and is small."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def name_of(number: int) -> str:
 
 
 async def fill(gateway: Gateway) -> None:
-    """Create all topics, and serve each."""
+    """Create all topics, and count a record for each."""
     for first in range(0, TOPICS, TOPICS_AT_ONCE):
         topics = [
             NewTopic(number.to_bytes(16, "big"), name_of(number), PARTITIONS)
@@ -37,7 +37,7 @@ async def fill(gateway: Gateway) -> None:
 
 
 class Counted:
-    """Partitions that count how often one is looked up."""
+    """Partitions that count the look-ups of single partitions."""
 
     def __init__(self, partitions: PartitionTable) -> None:
         self._partitions = partitions
@@ -62,7 +62,7 @@ async def test_the_page_of_100000_partitions(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(state, "partitions", counted)
         looks, text = 0, ""
         for piece in pieces(gateway_metrics(gateway)):
-            # A piece is what the event loop does at a time.  A family's head has two lines.
+            # The event loop makes one piece at a time.  A family's head has two lines.
             assert len(piece.splitlines()) < 2 * SAMPLES_A_PIECE
             assert counted.looks - looks <= max(MAX_PARTITION_SERIES, STEP_PARTITIONS)
             looks, text = counted.looks, text + piece
@@ -71,7 +71,7 @@ async def test_the_page_of_100000_partitions(monkeypatch: pytest.MonkeyPatch) ->
     name = "kafka_server_brokertopicmetrics_bytesin_total"
     rows = [line for line in text.splitlines() if line.startswith(f"{name}{{")]
     assert len(rows) == MAX_TOPIC_SERIES + 1
-    # The most active ones are the last of them here; none is left out of the sum.
+    # Here the last topics are the most active ones.  The sum includes all topics.
     assert rows[0] == f'{name}{{topic="{name_of(TOPICS - 1)}"}} {10**9 + TOPICS - 1}'
     total = sum(int(row.rpartition(" ")[2]) for row in rows)
     assert total == TOPICS * 10**9 + sum(range(TOPICS))

@@ -12,7 +12,7 @@ from tidegate_gateway.counting.loop_watch import STEP_SECONDS, LoopWatch
 
 
 class BusyClock(trio.abc.Clock):
-    """Time passes only when a test says so: as a step of the loop, or as a wait in it."""
+    """Time passes only in a test's steps, and when the loop waits for a deadline."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -24,7 +24,7 @@ class BusyClock(trio.abc.Clock):
         return self.now
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        # The loop waits for nothing but the deadline, which passes at once.
+        # The loop waits only for deadlines, and each passes at once.
         self.now = max(self.now, deadline)
         return 0.0
 

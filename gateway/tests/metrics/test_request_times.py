@@ -1,4 +1,4 @@
-"""The times on the metrics page are those that clients measure, to 2 %; errors are theirs, too."""
+"""The times on the metrics page are those that clients measure, within 2 %; so are the errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TWO_PERCENT = 0.02
 
 
 class Store(MemoryObjectStore):
-    """PUTs and range reads take seconds of the seeded kind."""
+    """PUTs of WAL objects take random times of a fixed seed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Store(MemoryObjectStore):
 
 
 class Log(MemoryLog):
-    """Appends take their time."""
+    """Appends take append_seconds."""
 
     append_seconds = 0.0
 
@@ -60,7 +60,7 @@ class Log(MemoryLog):
 
 
 def assert_shows(world: WireWorld, name: str, measured: list[float]) -> None:
-    """Compare a histogram with what clients measured."""
+    """Compare a histogram with the times that clients measured."""
     found = families(world.gateway)[name].samples
     buckets = {float(each.labels["le"]): each.value for each in found if each.labels}
     assert len(buckets) == len(SHOWN) + 1
@@ -74,7 +74,7 @@ def assert_shows(world: WireWorld, name: str, measured: list[float]) -> None:
 
 
 def assert_quantiles(world: WireWorld, request: str, measured: list[float]) -> None:
-    """Compare Kafka's quantiles with what clients measured."""
+    """Compare Kafka's quantiles with the times that clients measured."""
     ordered = sorted(measured)
     name = "kafka_network_requestmetrics_totaltimems"
     found = {
@@ -91,7 +91,7 @@ def assert_quantiles(world: WireWorld, request: str, measured: list[float]) -> N
 async def timed_produce(client: WireClient, measured: list[float], count: int) -> None:
     for number in range(count):
         began = trio.current_time()
-        # Some requests have several batches, which another code answers.
+        # Some requests have several batches, which another code path answers.
         batches = [("t", at, records_batch(b"a")) for at in range(1 + number % 2)]
         answer = await client.call("Produce", 9, produce_request(batches))
         assert not any(p.error_code for t in answer.responses for p in t.partition_responses)

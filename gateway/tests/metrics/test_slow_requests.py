@@ -1,4 +1,4 @@
-"""A slow request gets one line with its stages; one that only waits, or is quick, gets none."""
+"""A slow request is logged in one line with its stages; a quick or only waiting one is not."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ async def test_the_stages_of_a_slow_produce_request_add_up(
         await world.create_topic("t", 1)
         store.put_seconds, log.append_seconds = 0.4, 0.3
         client = world.connect()
-        # The first request of a kind teaches the gateway its form; the next takes a shorter path.
+        # The gateway learns the form of a request from the first one.  The next one takes a shorter
+        # path.
         for _ in range(2):
             with capture_logs() as captured:
                 request = produce_request([("t", 0, records_batch(b"a"))] * batches)
@@ -116,7 +117,8 @@ async def test_a_produce_request_that_times_out_has_no_stages(
         [line] = slow(captured)
         assert 1_000 <= line["total_ms"] <= 2_000
         assert "upload_ms" not in line
-        # An object that is settled later does not lend its stages to what times out after it.
+        # The stages of an object that is settled later do not appear in a later request that times
+        # out.
         await trio.sleep(10)
         assert world.gateway.writes.writer.counters.times.of_object is None
 
@@ -154,7 +156,7 @@ async def test_a_fetch_that_reads_a_slow_store_shows_its_gets(
         with capture_logs() as captured:
             await client.call("Fetch", 12, fetch_of())
         [line] = slow(captured)
-        assert (line["gets"], line["wait_ms"]) == (1, 0)  # the fetch before it left nothing
+        assert (line["gets"], line["wait_ms"]) == (1, 0)  # no figures of the fetch before it
 
 
 async def test_other_requests_show_their_time_and_queue(

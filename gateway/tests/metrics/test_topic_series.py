@@ -1,4 +1,4 @@
-"""Which topics have series; no count gets lost or falls when a topic gains or loses its series."""
+"""Which topics have series.  If a topic gains or loses its series, no count is lost or falls."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_new_topic_takes_the_series_of_an_idle_one() -> None:
     assert world.look() == {"a": 1_000_000, "b": 1_000_000, OTHER: 0}
     world.produce(new=7, a=1)
     assert world.look() == {"a": 1_000_001, "b": 1_000_000, OTHER: 7}
-    # What OTHER counted stays there.
+    # Counts of OTHER stay in OTHER.
     assert world.look(CHOICE_SECONDS) == {"new": 0, "a": 1_000_001, OTHER: 7}
     world.produce(new=5, b=1)
     assert world.look() == {"new": 5, "a": 1_000_001, OTHER: 8}
@@ -91,8 +91,9 @@ def test_a_topic_called_like_the_others_is_counted_with_them() -> None:
 
 
 def test_series_never_fall_and_rates_add_up() -> None:
-    """A scraper adds what each series grows by; a new one begins at what it shows first.  A topic
-    that gets a series begins at 0, and one that loses it continues in OTHER.
+    """A scraper adds up the growth of series.  A new series begins at its first value.
+
+    So a topic that gets a series begins at 0, and one that loses its series continues in OTHER.
     """
     rng = Random(5)
     for _ in range(30):

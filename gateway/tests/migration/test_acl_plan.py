@@ -302,14 +302,17 @@ def drawn(rng: Random, count: int, operations: tuple[int, ...] = _KNOWN) -> set[
 
 
 def allowed(acls: AclTable, *, open_to_all: bool) -> set[object]:
-    """All that is allowed, for names and by type."""
+    """Return the questions that these ACLs allow, for names and by type."""
     decides = Authorizer(acls.index, frozenset(), allows_everyone=open_to_all)
     names = {each for each in _QUESTIONS if decides.may(*each)}
     return names | {each[:4] for each in _QUESTIONS if decides.may_any(*each[:4])}
 
 
 def moments(ours: AclTable, wanted: AclPlan) -> Iterator[AclTable]:
-    """Change one ACL after the other: a proposal changes several, so it has fewer moments."""
+    """Yield our ACLs after each change of one ACL.
+
+    A proposal changes several ACLs at once, so it has fewer such states.
+    """
     for each in wanted.added:
         ours.fold_changed(AclsChanged((each,), ()), position=1)
         yield ours

@@ -19,7 +19,7 @@ HANGS, IS_GONE = "hangs", "is gone"
 
 
 class Gateways:
-    """Gateways by node id: each one's answer, or that it hangs or is gone."""
+    """Gateways by node id.  Each has an answer, or hangs, or is gone."""
 
     def __init__(self, *answers: bool | str | None) -> None:
         self.state = ClusterState()

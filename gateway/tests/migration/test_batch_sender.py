@@ -29,11 +29,11 @@ LEADER = 1
 
 
 class Wrong(Exception):
-    """An answer that its partition does not take."""
+    """An answer that its partition refuses."""
 
 
 class Connection:
-    """A connection to a broker that answers when the test wants it."""
+    """A connection to a broker that answers when the test says so."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -59,7 +59,7 @@ class Connection:
 
 
 class Request:
-    """A request that the broker has got."""
+    """A request that the broker has received."""
 
     def __init__(self, request: pr.ProduceRequest) -> None:
         self.is_answered = trio.Event()
@@ -72,7 +72,7 @@ class Request:
         self.topics = [topic.name for topic in request.topic_data]
 
     def accept(self, codes: dict[tuple[str, int], int] | None = None) -> None:
-        """Answer; codes: the errors of some partitions."""
+        """Answer the request.  codes: the errors of some partitions."""
         for topic in dict(self.places):
             parts = [
                 pr.PartitionProduceResponse(index, (codes or {}).get((name, index), 0))
@@ -93,7 +93,7 @@ class Broker:
 
     @property
     def only_lane(self) -> Connection:
-        """The one connection that was asked for."""
+        """The only connection that was opened."""
         [found] = self.lanes.values()
         return found
 
@@ -142,7 +142,7 @@ class World:
         return self.sender.leader(LEADER).room.used_bytes
 
     async def requests(self) -> list[Request]:
-        """Return the requests that have no answer, as soon as nothing more happens."""
+        """Return the requests without an answer, once all tasks are blocked."""
         await wait_all_tasks_blocked()
         return [each for each in self.broker.requests if not each.is_answered.is_set()]
 

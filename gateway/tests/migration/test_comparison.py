@@ -1,4 +1,4 @@
-"""The comparison of a copy with its source: every kind of difference is found and named."""
+"""The comparison of a copy with its source finds and names every kind of difference."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def record(place: int, value: bytes = b"v", **more: object) -> Record:
 
 
 def compared(source: bytes, copy: bytes, end: int, *, by_record: bool = False) -> Comparison:
-    """Compare two copies, of which each fetch gives one batch."""
+    """Compare source and copy; each fetch of one of them returns one batch."""
     sides = (source, copy)
     comparison = Comparison(0, end, by_record)
     for _ in range(100):

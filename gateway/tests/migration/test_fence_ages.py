@@ -70,7 +70,7 @@ async def test_its_lifter_goes_first_with_a_lifted_fence(autojump_clock: MockClo
     fence.lifted, fence.lifter = "no", OTHER
     ages.look([fence])
     assert ages.is_mine(fence)
-    assert ages.age(fence) == 0  # it begins anew
+    assert ages.age(fence) == 0  # its age starts again
     assert not ages_of(FIRST).is_mine(fence)
 
 

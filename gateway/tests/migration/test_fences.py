@@ -1,4 +1,4 @@
-"""migration/fences.py: the one task that looks after fences."""
+"""migration/fences.py: the task that looks after fences."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tidegate_coordination.state.migration.switches import Fence
 from tidegate_gateway.migration.fence_ages import TOPICS
 from tidegate_gateway.migration.fences import FenceWatch
 
-# Between them lie times at which a sum with a patience rounds down.
+# Start times for which start + patience is, as a float, rounded down or not.
 BEGINNINGS = (0.0, 20.7, 61.123, 70.123, 80.0)
 
 
 class Kind:
-    """Fences that get nowhere, and are given up at once."""
+    """A kind of fences that are never reached, and are given up once they may be."""
 
     def __init__(self, fence: Fence) -> None:
         self.table = SimpleNamespace(fences={fence.number: fence}, version=1)

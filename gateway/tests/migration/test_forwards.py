@@ -113,7 +113,7 @@ async def test_a_lost_connection_to_the_source_closes_the_clients(
         world.release()
         with pytest.raises(Closed):
             await client.answer()
-        assert [each.name for each in world.asked()] == ["Produce"]  # never repeated
+        assert [each.name for each in world.asked()] == ["Produce"]  # the batch is never sent again
 
 
 async def test_nothing_is_forwarded_after_a_loss(autojump_clock: MockClock) -> None:
@@ -140,7 +140,7 @@ async def test_a_source_that_does_not_answer_in_time_closes_the_client(
         client = client_of(world)
         await client.send((TOPIC, 0, batch(b"a")))
         [answer] = await client.answer()
-        assert answer.error_code == E.REQUEST_TIMED_OUT  # after its own time-out
+        assert answer.error_code == E.REQUEST_TIMED_OUT  # after the timeout of the client's request
         with pytest.raises(Closed):
             await client.answer()
 
@@ -397,7 +397,7 @@ async def test_what_lacks_an_answer_is_bounded(autojump_clock: MockClock) -> Non
 
 
 async def switched_at_start(world: ForwardWorld) -> None:
-    """Switch the topic, whose source ends at 0."""
+    """Switch the topic; all its partitions end at offset 0 at the source."""
     number = await world.fence()
     await world.coordinator.propose(ReachFence(number))
     ends = ((id_of(TOPIC), (0, 0, 0)),)
@@ -405,7 +405,7 @@ async def switched_at_start(world: ForwardWorld) -> None:
 
 
 async def test_a_record_beyond_the_switch_is_not_acknowledged(autojump_clock: MockClock) -> None:
-    """The fence did not wait for this gateway, whose lease had ended; the record is not here."""
+    """The fence did not wait for this gateway, whose lease had ended: the copy lacks the record."""
     async with forward_world() as world:
         world.hold()
         client = client_of(world)

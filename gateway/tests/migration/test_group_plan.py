@@ -75,14 +75,14 @@ def test_members_join_again_if_a_gateway_saw_only_a_part() -> None:
     for others in ([heard], [seen("b", generation=2)]):
         found = plan(described("a", "b"), seen("a"), *others)
         assert (found.record.members, found.joins_again) == ((), True)
-        assert found.record.generation == 3  # it does not go back
+        assert found.record.generation == 3  # the generation does not fall
     unled = plan(described("a"), seen("a", leader=""))
     assert unled.joins_again
     assert plan(described("a"), seen("a", leader="z"), seen("z")).joins_again  # the leader left
 
 
 def test_the_gateway_that_saw_a_member_last_knows_it_best() -> None:
-    """It joined at one gateway, and its heartbeats go to another one."""
+    """The member joined at one gateway, and sends its heartbeats to another one."""
     heard = ForwardedMember("g", "a", 3, "", UNKNOWN_MS, UNKNOWN_MS)
     assert plan(described("a"), heard, seen("a")).record.members == record("a")
     assert plan(described("a"), seen("a"), heard).record.members == record("a")

@@ -1,4 +1,4 @@
-"""Partitions by their leaders: which are fetched, in which order, and which cannot be."""
+"""Partitions by their leaders: which are fetched, in which order, and which cannot be fetched."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ TOPIC = Topic(b"t" * 16, "t", [0], 1, {})
 
 
 def stored(base: int, count: int = 1, epoch: int = 3, **head: int) -> bytes:
-    """A batch as a leader stores it."""
+    """Return a batch as a leader stores it."""
     data = bytearray(records_batch(*[b"v"] * count, **head))
     pb.set_base_offset(memoryview(data), 0, base_offset=base, leader_epoch=epoch)
     return bytes(data)
@@ -79,7 +79,7 @@ def test_kinds_of_batches() -> None:
 
 
 def test_an_empty_batch_of_a_transaction_begins_none() -> None:
-    """Compaction left it, and may have removed the marker."""
+    """Compaction emptied the batch, and may have removed the transaction's marker."""
     head = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 4}
     header = pb.read_header(stored(0, attributes=pb.TRANSACTIONAL, **head))
     empty = rebuild_batch(header, [], codec=0)
@@ -103,7 +103,7 @@ def test_batches_before_a_bad_one_are_taken() -> None:
 
 
 def control(kind: int, version: int) -> bytes:
-    """A control batch of any kind, with a value of any version."""
+    """Return a control batch of any kind, with a value of any version."""
     key, value = kind.to_bytes(4), version.to_bytes(2) + bytes(8)
     data = build_batch(
         [Record(0, 9, key, value)],
@@ -157,13 +157,14 @@ def test_a_refused_batch_makes_the_mirror_look_again_once_all_others_are_settled
     mirror.rewind(partition)
     mirror.given(12, 3)
     mirror.settled(BatchOutcome(None, -1, -1, -1), 60.0)
-    assert mirror.may_rewind  # its object was committed before; with which batches is not known
+    # Its object was committed before; which of its batches were is unknown.
+    assert mirror.may_rewind
     mirror.rewind(partition)
     assert mirror.position == 10
 
 
 def test_the_answer_to_a_fetch_from_elsewhere_is_of_no_use() -> None:
-    """Its batches would be taken for those after a gap."""
+    """Else its batches would seem to follow after a gap."""
     mirror = PartitionMirror(TOPIC, 0, 0, position=68, end=68, is_lost=False)
     [asked] = asked_now([mirror])
     assert not asked.is_stale

@@ -61,7 +61,7 @@ async def test_a_refused_link_starts_anew_once_its_file_has_changed(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch)
         put(path, content("two"))
-        assert await stays()  # its connections are good
+        assert await stays()  # its connections work
         put(path, content("one"))
         refused = True
         assert await stays()

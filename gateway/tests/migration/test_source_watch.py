@@ -1,4 +1,4 @@
-"""Which topics a look at the source of switched topics takes."""
+"""Which topics one look at the source of switched topics examines."""
 
 from __future__ import annotations
 

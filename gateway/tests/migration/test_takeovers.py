@@ -1,4 +1,4 @@
-"""How long a gateway waits before it writes a topic back that another one may have had."""
+"""How long a gateway waits before it writes a topic back, since another one may still do so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which batches of a source a walk accepts, and which times it finds."""
+"""Which batches of a source the walk accepts, and which times it finds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CODECS = list(Codec)
 
 
 def stored(raw: bytes, **head: int) -> bytes:
-    """A batch as a leader stores it; head: fields that it has instead."""
+    """Return a batch as a leader stores it.  head: other values of header fields."""
     header = pb.read_header(raw)._replace(**head)
     data, _ = pb.with_header(memoryview(raw), header._replace(base_offset=BASE))
     return bytes(data)
@@ -45,7 +45,7 @@ def walked(raw: bytes) -> FetchedBatch:
 
 
 def seen(raw: bytes) -> tuple[int, bool]:
-    """The time of the records, and whether the header says it."""
+    """Return the largest time of the records, and whether the header has it."""
     found = walked(raw)
     return found.facts[1], found.is_walked
 

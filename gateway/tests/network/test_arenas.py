@@ -8,7 +8,7 @@ from tidegate_gateway.network.arenas import LARGE_BYTES, Arena, ArenaPool
 
 
 class Holder:
-    """Counts the calls of drop."""
+    """A holder that releases its arena when it is asked to."""
 
     def __init__(self, arena: Arena) -> None:
         self.arena: Arena | None = arena

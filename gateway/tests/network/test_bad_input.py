@@ -31,7 +31,7 @@ USED_BY_ALL = {ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA, ApiKey.API_VERSION
 
 @dataclass(frozen=True)
 class Closes:
-    """Bytes, and what the log must say of why the connection was closed."""
+    """Bytes, and the reason in the log for which their connection is closed."""
 
     data: bytes
     reason: str
@@ -51,7 +51,7 @@ def length(size: int) -> bytes:
 
 
 def with_body(key: int, version: int, body: str) -> bytes:
-    """A frame with the header of a version that is flexible or not, and a body in hex."""
+    """Return a frame with the header of this version, flexible or not, and a body from hex."""
     tags = b"\0" if version >= APIS[key].first_flexible_version else b""
     return frame(header(key, version) + tags + bytes.fromhex(body))
 

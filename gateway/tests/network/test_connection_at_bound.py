@@ -1,4 +1,4 @@
-"""At the bound on buffered bytes Produce waits, and nothing else does."""
+"""At the bound on buffered bytes, Produce requests wait, and no others."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_other_requests_of_a_connection_at_its_bound_continue(
 
 
 class LetsGo:
-    """Lets go of each frame, waits, and answers with the size it saw."""
+    """Releases each frame, waits, and answers with the size of the frame."""
 
     def __init__(self) -> None:
         self.may_answer = trio.Event()
@@ -106,7 +106,7 @@ async def test_a_request_that_waits_holds_no_memory(
         is_last = len(sizes) == 1
         assert pool.idle_small == int(is_last)
         other = pool.small()
-        other.data[:] = b"\xff" * SMALL_BYTES  # other tasks may write there
+        other.data[:] = b"\xff" * SMALL_BYTES  # another task may use the arena now
         handler.may_answer.set()
         await trio.sleep(1)
         assert answers(client) == list(sizes)

@@ -20,7 +20,7 @@ LARGE_REPLY = bytes(100_000)
 
 
 class Answering:
-    """Answers each request with more than the pipe takes."""
+    """Answers each request with more bytes than the pipe takes."""
 
     def handle_nowait(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
         return False
@@ -31,7 +31,7 @@ class Answering:
 
 
 class FlushesAlways(Instrument):
-    """Does what a commit may do at any moment between two steps of any task."""
+    """Flushes after each step of a task, as a commit may do at any time."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -40,7 +40,7 @@ class FlushesAlways(Instrument):
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         try:
             self._connection.flush()
-        except Exception as error:  # an instrument that raises is only dropped
+        except Exception as error:  # trio would only remove an instrument that raises
             self.errors.append(error)
 
 

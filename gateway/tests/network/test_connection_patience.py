@@ -1,4 +1,4 @@
-"""An idle connection is closed; one that waits for an answer, or just got one, is not.  Turns."""
+"""An idle connection is closed, but not one that waits for an answer, or just got one.  Turns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SLOW_SECONDS = 700.0
 
 
 class Slow:
-    """Answers after a long time, as JoinGroup may; optionally in stage two, as Produce does."""
+    """Answers after a long time, as JoinGroup may.  It may answer in stage two, as Produce does."""
 
     def __init__(self, nursery: trio.Nursery, *, has_two_stages: bool) -> None:
         self._nursery = nursery
@@ -42,7 +42,7 @@ class Slow:
 
 
 class Counts:
-    """Takes every frame at once."""
+    """Takes every frame at once, and counts them."""
 
     def __init__(self) -> None:
         self.taken = 0

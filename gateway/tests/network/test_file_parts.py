@@ -1,4 +1,4 @@
-"""Replies whose parts lie in files reach the client whole, on sockets and on their twin."""
+"""Replies with parts in files reach the client whole, over sockets and their in-memory twin."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tidegate_storage.stores.files.steps import DiskSteps, OpenFile
 
 
 class Use:
-    """Counts."""
+    """Counts sent bytes, and notes reasons of changed files."""
 
     def __init__(self) -> None:
         self.sent_bytes = 0
@@ -68,7 +68,7 @@ def in_memory(line: ReplyLine) -> int:
 
 
 async def send_all(line: ReplyLine, transport: Transport) -> None:
-    """As Connection does."""
+    """Send a reply as Connection does."""
     line.collect()
     while parts := line.parts():
         assert line.memory_bytes == in_memory(line)
@@ -80,7 +80,7 @@ async def send_all(line: ReplyLine, transport: Transport) -> None:
 
 
 def some_parts(steps: DiskSteps, use: Use, random: Random) -> tuple[list[Part], bytes, int]:
-    """Return parts, their bytes, and how many of these are in files."""
+    """Return parts, their bytes, and the number of bytes in files."""
     parts: list[Part] = []
     expected = b""
     in_files = 0
@@ -177,7 +177,7 @@ async def test_a_peer_that_is_gone_is_not_the_files_fault(tmp_path: Path) -> Non
     with tcp_pair() as (transport, client):
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         client.close()
-        await trio.lowlevel.wait_readable(transport._socket)  # the reset is here
+        await trio.lowlevel.wait_readable(transport._socket)  # the reset has arrived
         with pytest.raises(TransportBroken):
             transport.send_nowait([part])
         transport.close()
@@ -187,12 +187,12 @@ async def test_a_peer_that_is_gone_is_not_the_files_fault(tmp_path: Path) -> Non
 
 
 class ColdFile:
-    """A file that is never in the kernel's memory, as far as one can tell."""
+    """A file that says that no part of it is in the kernel's memory."""
 
     def __init__(self, file: OpenFile) -> None:
         self._file = file
         self.is_broken = False
-        self.was_read = 0  # up to there, by now
+        self.was_read = 0  # the end of the last read
         self.sent_cold = False
 
     def stamp(self) -> tuple[int, int]:

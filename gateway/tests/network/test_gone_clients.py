@@ -1,4 +1,4 @@
-"""A connection knows that its client has gone although requests of it are still to be handled."""
+"""A connection sees that its client has gone, even if requests of the client still wait."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidegate_protocol.messages import end_txn as et
 
 
 async def read_all(transport: Transport) -> bytes:
-    """Read what has arrived, but not the end of the stream."""
+    """Read the bytes that have arrived, but not the end of the stream."""
     buffer = memoryview(bytearray(100))
     await transport.wait_receivable()
     size = transport.receive_nowait(buffer)
@@ -39,7 +39,7 @@ async def test_a_socket_sees_the_end_behind_what_it_has_read(is_reset: bool) -> 
         client.close()
         await transport.wait_receivable()
         assert transport.is_gone()
-        assert transport.is_gone()  # a look changes nothing
+        assert transport.is_gone()  # a second look gives the same answer
         transport.close()
         assert transport.is_gone()
 
@@ -78,7 +78,7 @@ async def opened(client: WireClient) -> tuple[int, int]:
 
 
 async def leave_behind(world: WireWorld, producer: tuple[int, int], version: int) -> None:
-    """Send EndTxn and close, as a client does that has waited for too long."""
+    """Send EndTxn and close, as a client that has waited for too long."""
     client = world.connect()
     request = et.EndTxnRequest("x", *producer, True)
     await client.send(request_frame("EndTxn", version, request))

@@ -1,4 +1,4 @@
-"""Requests that take long: others are served meanwhile, and there are bounds."""
+"""Large requests: other requests are served meanwhile, and their cost is bounded."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def staged(count: int) -> tc.TxnOffsetCommitRequest:
 
 
 async def rounds_while(client: WireClient, name: str, version: int, request: Any) -> int:
-    """Return how often the event loop went round until the answer came."""
+    """Return the number of rounds of the event loop until the answer."""
     rounds = 0
 
     async def count() -> None:
@@ -84,7 +84,7 @@ async def test_other_tasks_run_while_a_large_request_is_answered() -> None:
     async with wire_world() as world:
         client = world.connect()
         few = await rounds_while(client, "Metadata", 12, many_names(10))
-        # One turn for each thousand names, for reading, looking up and writing.
+        # Reading, looking up and writing take one turn each for a thousand names.
         assert await rounds_while(client, "Metadata", 12, many_names(20_000)) > few + 60
 
 
@@ -98,7 +98,7 @@ async def test_other_tasks_run_while_many_partitions_of_a_transaction_are_answer
     async with wire_world() as world:
         client = world.connect()
         few = await rounds_while(client, name, 3, make(10))
-        # Read, looked up twice, as none exists, answered and written.
+        # The partitions are read, looked up twice, since none exists, answered and written.
         assert await rounds_while(client, name, 3, make(19_000)) > few + rounds
 
 
@@ -206,7 +206,8 @@ async def test_one_request_creates_no_more_topics_than_one_may() -> None:
         assert codes == [0] * 11 + [TOO_MUCH] * 4
         assert len(world.gateway.coordinator.state.partitions) == 11 * 900
         again = await world.connect().call("Metadata", 9, request)
-        assert [each.error_code for each in again.topics] == [0] * 15  # another request, its own
+        # The bound is for each request.
+        assert [each.error_code for each in again.topics] == [0] * 15
 
 
 async def test_partitions_of_one_request_are_counted_over_all_its_proposals() -> None:
@@ -230,7 +231,7 @@ async def test_partitions_that_one_request_adds_are_counted_over_all_its_proposa
         grown = [cp.CreatePartitionsTopic(each, 19, None) for each in names]
         answer = await client.call("CreatePartitions", 1, cp.CreatePartitionsRequest(grown))
         codes = [each.error_code for each in answer.results]
-        assert codes == [0] * 555 + [TOO_MUCH] * 45  # 18 more of each
+        assert codes == [0] * 555 + [TOO_MUCH] * 45  # each topic gets 18 more
         assert len(world.gateway.coordinator.state.partitions) == 600 + 555 * 18
 
 
@@ -238,7 +239,7 @@ async def test_partitions_that_one_request_adds_are_counted_over_all_its_proposa
 
 
 def begun_join(size_bytes: int) -> bytes:
-    """All but the last byte of a request."""
+    """Return a JoinGroup request without its last byte."""
     protocol = jg.JoinGroupRequestProtocol("p", bytes(size_bytes))
     request = jg.JoinGroupRequest("g", protocol_type="consumer", protocols=[protocol])
     return request_frame("JoinGroup", 5, request)[:-1]
@@ -264,17 +265,17 @@ async def test_large_frames_that_are_not_produce_wait_for_each_other_and_nothing
             nursery.start_soon(slow[4].send, begun_join(7 << 20) + b"\0")
             await trio.sleep(30)
             await lazy.send((begun_join(70_000) + b"\0")[-5_001:])
-            assert await lazy.receive()  # it came at its pace
+            assert await lazy.receive()  # a slow small request was not delayed
             assert await heartbeat(world) == ErrorCode.UNKNOWN_MEMBER_ID
             await slow[0].send(b"\0")
             assert await slow[0].receive()
         assert await slow[4].receive()
-        await trio.sleep(61)  # the others took too long
+        await trio.sleep(61)  # the other requests are not complete in time
         assert world.gateway.writes.pool.control_bytes == 0
 
 
 async def test_stalled_frames_do_not_keep_others_from_memory(autojump_clock: MockClock) -> None:
-    """Twelve clients declare 8 MB each with a few bytes, and come back when they are closed."""
+    """Twelve clients declare 7 MiB each with a few bytes, and connect again when closed."""
 
     async def stall(world: WireWorld) -> None:
         while True:
@@ -318,8 +319,9 @@ async def test_elements_of_all_requests_that_are_answered_are_bounded(
 async def test_group_members_do_not_wait_for_large_requests(
     autojump_clock: MockClock, name: str
 ) -> None:
-    """Members send heartbeats after these requests: if they waited, the group would remove the
-    members.
+    """Members send heartbeats only after these requests.
+
+    If the requests waited, the group would remove the members.
     """
     partitions = [oc.OffsetCommitRequestPartition(each) for each in range(2_000)]
     commit = oc.OffsetCommitRequest(
@@ -346,7 +348,7 @@ async def test_group_members_do_not_wait_for_large_requests(
 
 
 async def test_a_produce_request_of_too_many_batches_closes_its_connection() -> None:
-    """Any honest one has a batch of each partition at most."""
+    """A real producer sends at most one batch of each partition."""
     async with wire_world() as world:
         await world.create_topic("t", 5_000)
         batch = records_batch(b"a")

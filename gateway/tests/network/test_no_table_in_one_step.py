@@ -1,9 +1,9 @@
 """Requests and snapshots walk no table in one step of the event loop, however many rows it has.
 
-The lines of Python are counted that the longest step executes, and the rows that it sorts, with
-small tables and with larger ones: so the test does not depend on how fast the machine is.  Requests
-that list all are asked with thousands of rows, the others with a million;
-`compat-tests/run dear-tables` measures all with a million.
+The test counts the lines of Python that the longest step executes, and the rows that it sorts, with
+small tables and with larger ones.  So it does not depend on the speed of the machine.  Requests
+that list everything are tested with thousands of rows, the others with a million.
+`compat-tests/run dear-tables` measures all of them with a million.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LINES_A_SORTED_ROW: Final = 5
 
 
 class Lines(trio.abc.Instrument):
-    """Counts the lines, and sorted rows, of each step of all tasks but one's own and upkeep."""
+    """Counts lines and sorted rows of each step of a task, without the task `own` and upkeep."""
 
     def __init__(self, own: trio.lowlevel.Task) -> None:
         self.most = 0
@@ -63,7 +63,7 @@ class Lines(trio.abc.Instrument):
         return self._trace
 
     def sorted(self, rows: Any, **more: Any) -> list[Any]:
-        """Stand for Python's own."""
+        """Replace Python's sorted()."""
         found = _sorted(rows, **more)
         self.count += LINES_A_SORTED_ROW * len(found)
         return found
@@ -73,16 +73,16 @@ _sorted = sorted
 
 
 async def longest_steps(table: Table, rows: int, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """Return the lines of the longest step of each request; of a snapshot, if rows are listed."""
+    """Return the lines of the longest step of each request, and of a snapshot of listed tables."""
     found: dict[str, int] = {}
     async with wire_world(settings=SETTINGS) as world:
         await world.create_topic("t", 1)
         client = world.connect()
-        # It makes the topic of offsets, into which all groups would go at once.
+        # The call makes __consumer_offsets now; later all groups would be added to it at once.
         await client.call("FindCoordinator", 3, FindCoordinatorRequest("group-0", 0))
         state = world.gateway.coordinator.state
         table.fill(state, rows)
-        # The log continues from what was filled in, of which the ACLs would else be too new.
+        # An entry after the filling, since else the ACLs would be newer than the log.
         await world.create_topic("later", 1)
 
         async def watched(name: str, work: Callable[[], Awaitable[Any]]) -> None:
@@ -91,7 +91,7 @@ async def longest_steps(table: Table, rows: int, monkeypatch: pytest.MonkeyPatch
             try:
                 with monkeypatch.context() as patched:
                     patched.setattr(builtins, "sorted", lines.sorted)
-                    # Else the long turns of a writer would hide what grows.
+                    # Else the long turns of a writer would hide the growth of other steps.
                     patched.setattr(large_requests, "STEPS_A_TURN", 1)
                     await work()
             finally:
@@ -99,7 +99,7 @@ async def longest_steps(table: Table, rows: int, monkeypatch: pytest.MonkeyPatch
             found[name] = lines.most
 
         async def snapshot() -> None:
-            # A task of its own: the test's is not watched.
+            # Use another task, since the test's own task is not watched.
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(encode_state, state)
 
@@ -119,7 +119,7 @@ def grown(few: dict[str, int], many: dict[str, int], rows: float) -> dict[str, t
 
 @pytest.fixture
 def without_collector() -> Iterator[None]:
-    """It would look at a million rows again and again while they are made."""
+    """Turn the garbage collector off; it would scan a million rows again and again."""
     gc.disable()
     yield
     gc.enable()

@@ -1,6 +1,7 @@
-"""More than the object store takes, on virtual time: memory stays bounded and the rest lives on.
+"""Clients offer more than the object store takes, in virtual time: memory stays bounded.
 
-compat-tests/overload does the same with a real process, a real store and real clients.
+Fetches, groups and a small producer continue meanwhile. compat-tests/overload does the same with a
+real process, a real store and real clients.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class _Narrow:
 
 
 class NarrowStore(MemoryObjectStore):
-    """Takes so many bytes a second, and forgets old objects for the test's own memory."""
+    """A store that takes so many bytes a second, and drops old objects to save memory."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,7 +83,7 @@ class Seen:
 
 
 async def flood(client: WireClient, topic: str, number: int) -> None:
-    """Keep IN_FLIGHT requests on their way."""
+    """Keep IN_FLIGHT Produce requests in flight."""
     batch = records_batch(bytes(RECORD_BYTES))
     data = request_frame("Produce", 9, produce_request([(topic, number % 8, batch)]))
     for _ in range(IN_FLIGHT):
@@ -93,7 +94,7 @@ async def flood(client: WireClient, topic: str, number: int) -> None:
 
 
 async def probe(world: WireWorld, seen: Seen) -> None:
-    """A producer of one small record a second, and the records that a reader gets."""
+    """Produce one small record a second, and read it; note both times."""
     writer, reader = world.connect(), world.connect()
     while True:
         sent = trio.current_time()

@@ -1,4 +1,4 @@
-"""The PROXY protocol: nothing is believed that is not exactly right, nothing is read too far."""
+"""The PROXY protocol: only an exactly right header is accepted, and no byte after it is read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def ipv4_block(host: str = "10.1.2.3", port: int = 77) -> bytes:
 
 
 def read_in_steps(data: bytes) -> tuple[ProxyHeader, bytes]:
-    """Give as many bytes as requested; return the header and the bytes after it."""
+    """Pass as many bytes as are requested; return the header and the bytes after it."""
     taken = 0
     while isinstance(found := read_proxy_header(data[:taken]), int):
         assert found > 0

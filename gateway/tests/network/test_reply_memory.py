@@ -174,7 +174,7 @@ async def test_a_fetch_that_cannot_get_min_bytes_does_not_wait_for_them(
 
 
 async def test_a_waiting_fetch_holds_no_records(autojump_clock: MockClock) -> None:
-    before = views_of_batches()  # those of tests that ran before
+    before = views_of_batches()  # views that earlier tests left
     async with fetch_world() as [world]:
         await written(world, 2)
         request = all_partitions(2, min_bytes=3 * MOST_BYTES, max_wait_ms=10_000)
@@ -186,16 +186,16 @@ async def test_a_waiting_fetch_holds_no_records(autojump_clock: MockClock) -> No
             assert views_of_batches() == before
             world.cache.resize(64 << 20)
             nursery.start_soon(world.write, ("t", 1, batch("y" * MOST_BYTES)))
-        assert trio.current_time() < 2  # the one that waited got all
+        assert trio.current_time() < 2  # the waiting fetch got all records
 
 
 def views_of_batches() -> int:
-    """Return how many views there are of a batch, or of two."""
+    """Return the number of memoryviews of the size of one or two batches."""
     gc.collect()
     views = 0
     for each in gc.get_objects():
         if isinstance(each, memoryview):
-            with suppress(ValueError):  # released meanwhile
+            with suppress(ValueError):  # the view was released meanwhile
                 views += MOST_BYTES <= each.nbytes <= 2 * MOST_BYTES
     return views
 
@@ -204,7 +204,7 @@ def views_of_batches() -> int:
 
 
 class Large:
-    """Answers each request with many bytes; the first only on request."""
+    """Answers each request with many bytes, but the first one only when the test says so."""
 
     def __init__(self) -> None:
         self.may_answer = trio.Event()
@@ -265,7 +265,7 @@ async def test_replies_are_booked_and_given_back(
         await trio.sleep(1)
         assert memory.used_bytes == 0
         if handler.late.parts is None:
-            fill(handler.late, b"", bytearray(4))  # as produce does, however late
+            fill(handler.late, b"", bytearray(4))  # Produce fills its slot, too, however late
             connection.flush()
             assert memory.used_bytes == 0
         nursery.cancel_scope.cancel()

@@ -1,4 +1,4 @@
-"""Clients that connect and do not log in leave room for those that do."""
+"""Clients that do not log in leave connections free for clients that do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate_protocol.messages import metadata as me
 from tidegate_runtime.doors.slots import ConnectionSlots
 
 METADATA = me.MetadataRequest([])
-MAX_CONNECTIONS = 32  # an eighth of them: 4
+MAX_CONNECTIONS = 32  # clients without a login may have an eighth: 4
 
 
 @asynccontextmanager

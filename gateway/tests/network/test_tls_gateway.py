@@ -88,7 +88,7 @@ async def test_a_client_that_is_not_trusted_is_refused_with_a_reason(own: str, r
     async with wire_world(tls=opened(REQUIRED)) as world:
         with capture_logs() as logs, suppress(Closed, ssl.SSLError, TransportBroken):
             client, _ = await connected(world, client_context(authority().root, own))
-            # TLS 1.3 refuses after the client's handshake has ended.
+            # With TLS 1.3 the refusal comes after the end of the client's handshake.
             pytest.fail(await client.call("ApiVersions", 0, ApiVersionsRequest()))
         [line] = [each for each in logs if each["event"] == "closed a connection"]
         assert reason in line["reason"]

@@ -42,7 +42,7 @@ def server_context() -> ssl.SSLContext:
 
 
 class Spied:
-    """Passes on to a transport; counts the ciphertext of each turn."""
+    """Passes calls on to a transport, and counts the ciphertext of each turn."""
 
     def __init__(self, inner: Transport) -> None:
         self.inner = inner
@@ -67,7 +67,7 @@ class Spied:
 async def pair(
     *, pipe_bytes: int = PIPE_BYTES, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
 ) -> AsyncIterator[tuple[TlsTransport, TlsClientTransport, Spied]]:
-    """Yield the gateway's end, the client's, and what is below the gateway's."""
+    """Yield the gateway's end, the client's end, and the transport below the gateway's."""
     context = client_context(authority().root)
     context.maximum_version = version
     ours, theirs = memory_transport_pair(pipe_bytes=pipe_bytes)
@@ -137,7 +137,7 @@ async def test_a_turn_takes_a_bounded_amount_of_ciphertext_and_plaintext() -> No
 
 
 async def test_what_is_decrypted_never_waits_for_the_network() -> None:
-    """The socket is not readable any more, while OpenSSL holds plaintext."""
+    """The socket is no longer readable while OpenSSL holds plaintext."""
     async with pair() as (server, client, _):
         await sent(client, bytes(4 * RECORD_BYTES))
         small = memoryview(bytearray(1000))
@@ -168,7 +168,7 @@ async def test_plaintext_counts_as_sent_when_its_ciphertext_has_left() -> None:
         data = memoryview(bytes(1 << 20))
         assert server.send_nowait([data]) == 0
         assert 0 < spied.unsent_bytes <= TURN_BYTES + RECORD_BYTES
-        for _ in range(3):  # nothing more is encrypted for a client that does not read
+        for _ in range(3):  # the gateway encrypts no more for a client that does not read
             before = spied.unsent_bytes
             assert server.send_nowait([data]) == 0
             assert spied.unsent_bytes == before
@@ -194,7 +194,7 @@ async def test_the_rest_of_the_parts_follows_a_full_pipe() -> None:
 
 
 async def send_line(line: ReplyLine, transport: Transport) -> None:
-    """As Connection does."""
+    """Send a reply as Connection does."""
     line.collect()
     while parts := line.parts():
         size = transport.send_nowait(parts)
@@ -204,7 +204,7 @@ async def send_line(line: ReplyLine, transport: Transport) -> None:
 
 
 class ColdFile:
-    """A file that seems to be on the disk alone, as where the kernel cannot say what is in memory.
+    """A file that seems to be on the disk only, as if the kernel cannot say what is in memory.
 
     cold_reads: how often a thread read it.
     """
@@ -259,7 +259,7 @@ async def test_a_client_that_said_goodbye_may_still_read(version: ssl.TLSVersion
         await client.push()
         await server.wait_receivable()
         assert server.receive_nowait(memoryview(bytearray(10))) == 0
-        await server.wait_receivable()  # and does not wait
+        await server.wait_receivable()  # this must not wait
         assert server.send_nowait([b"answer"]) == 6
 
 
@@ -274,7 +274,7 @@ async def test_the_gateway_says_goodbye() -> None:
     async with pair() as (server, client, _):
         server.close()
         assert client.receive_nowait(memoryview(bytearray(10))) == 0
-        assert not client.tls.read(1)  # a goodbye of TLS, else an error
+        assert not client.tls.read(1)  # without close_notify this raises an error
 
 
 async def test_no_goodbye_follows_a_reply_that_is_cut() -> None:
@@ -296,7 +296,7 @@ async def test_damaged_bytes_break_the_connection() -> None:
 
 
 async def refused(act: Callable[[MemoryTransport], None]) -> tuple[str, bytes]:
-    """Return the reason for the log, and what the client got."""
+    """Return the reason for the log, and the bytes that the client got."""
     ours, theirs = memory_transport_pair(pipe_bytes=4 << 20)
     server = TlsTransport(theirs, server_context(), probe=b"probe")
     act(ours)
@@ -331,7 +331,7 @@ async def test_handshakes_that_are_none() -> None:
 
 
 async def test_a_handshake_that_is_too_long_is_refused() -> None:
-    # Pieces of a client hello that says it has 16 MB.
+    # Pieces of a client hello that declares 16 MB.
     piece = b"\x16\x03\x01\x40\x00\x01\xff\xff\xff" + bytes(16380)
     more = b"\x16\x03\x01\x40\x00" + bytes(16384)
     reason, _ = await refused(partial(send, piece + more * (MAX_HANDSHAKE_BYTES // 16384 + 1)))
@@ -360,7 +360,7 @@ async def test_old_versions_of_tls_are_refused_with_a_reason() -> None:
 
 
 class Passes(trio.abc.Instrument):
-    """Counts how often all tasks that could run have run."""
+    """Counts the rounds of the event loop, in each of which all ready tasks run."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -373,7 +373,8 @@ async def test_all_else_has_its_turn_between_two_handshakes() -> None:
     context = server_context()
     passes = Passes()
     seen: list[int] = []
-    context.sni_callback = lambda *_: seen.append(passes.count)  # OpenSSL reads a client's hello
+    # Called when OpenSSL has read a client's hello.
+    context.sni_callback = lambda *_: seen.append(passes.count)
     trio.lowlevel.add_instrument(passes)
     turn = trio.Lock()
     with trio.fail_after(20):

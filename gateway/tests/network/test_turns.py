@@ -1,4 +1,4 @@
-"""Long answers are made in turns with everything else."""
+"""While a long answer is made, other tasks have their turns."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def handlers(gateway: Gateway) -> Iterator[Handler]:
 async def asked(
     world: WireWorld, request: Any, version: int, meanwhile: Callable[[int], None] = lambda _: None
 ) -> tuple[int, Any]:
-    """Return how often another task ran meanwhile, and the answer."""
+    """Return how often another task ran before the answer, and the answer."""
     turns = 0
 
     async def take_turns() -> None:
@@ -126,7 +126,7 @@ async def test_other_tasks_run_after_every_thousand_rows(
     await asked(world, of_rows(1), version)  # makes __consumer_offsets
     few, _ = await asked(world, of_rows(FEW), version)
     many, _ = await asked(world, of_rows(MANY), version)
-    # Not each turn is that task's: in which order tasks run is left to chance.
+    # trio runs tasks in random order, so the other task does not run in each turn.
     assert many - few >= MANY // ROWS_AT_ONCE // 2
 
 
@@ -204,8 +204,8 @@ async def test_other_tasks_run_while_all_topics_are_placed(
         await world.create_topic(f"t{number}", 150)
     many, answer = await asked(world, request_, version)
     assert ROWS_AT_ONCE < 150  # so that each topic is a turn
-    # The other task starts in the first of them; whether it runs first in the last is left to
-    # chance.
+    # The other task starts in the first turn.  In the last turn it runs before or after the answer,
+    # by chance.
     assert many - few >= 20 - 2
     topics = answer.topics if version == 12 else answer.results[0].topics
     assert [len(each.partitions) for each in topics] == [150] * 20

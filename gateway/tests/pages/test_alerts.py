@@ -18,7 +18,7 @@ METRICS = "".join(
     (ROOT / "docs" / "operations" / page).read_text() for page in ("metrics.md", "processes.md")
 )
 ALERTS = re.findall(r"^ +- alert: (\w+)$", RULES, re.MULTILINE)
-# A histogram has these beside its name.
+# The endings of a histogram's series.
 PARTS = re.compile(r"_(?:bucket|sum|count)$")
 
 
@@ -53,7 +53,7 @@ def test_the_metrics_of_rules_are_documented() -> None:
 
 
 def expressions() -> list[str]:
-    """The expr of each alert."""
+    """Return the expr of each alert."""
     found = re.findall(r"^        expr: (.*\n(?: {10}.*\n)*)", RULES, re.MULTILINE)
     assert len(found) == len(ALERTS)
     return found

@@ -25,7 +25,7 @@ def git(folder: Path, *words: str, given: str = "") -> str:
 
 
 def commits(tree: Path, count: int, *, changing: str = "") -> None:
-    """Add commits to the branch, all in one process; each changes a file, or nothing."""
+    """Add commits to the branch, all in one process.  Each changes this file, or nothing."""
     there = int(git(tree, "rev-list", "--all", "--count"))
     lines = ["feature done"]
     for number in range(there, there + count):
@@ -39,7 +39,7 @@ def commits(tree: Path, count: int, *, changing: str = "") -> None:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A repository whose only commit has the file; the working copy's names that commit."""
+    """A repository with one commit, which has the file; the working copy of the file names it."""
     git(tmp_path, "init", "--quiet", "--initial-branch", "main")
     (tmp_path / "docs").mkdir()
     commits(tmp_path, 1, changing=FILE)
@@ -94,7 +94,7 @@ def test_a_rebased_commit_is_as_old_as_the_file(
 def test_a_commit_of_another_branch_is_one_that_was_rebased(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A clone that still has the commit must give the same age as one that has not."""
+    """A clone that has this commit must compute the same age as a clone that lacks it."""
     first = git(tree, "rev-parse", "HEAD")
     commits(tree, 5)
     name(tree, git(tree, "rev-parse", "HEAD"))

@@ -28,7 +28,7 @@ def test_settings_of_bounds_exist_and_have_these_defaults() -> None:
     for bound, _, default, setting, _ in ROWS:
         name = setting.strip("`")
         given = float(str(BROKER_CONFIGS[name].default)) if name in BROKER_CONFIGS else 0
-        if given:  # 0: the code chooses
+        if given:  # 0 means that the code chooses
             shown = re.match(r"([\d,]+)( [MG]iB|/s|)", default)
             assert shown is not None, bound
             assert given == int(shown[1].replace(",", "")) * UNITS[shown[2]], bound

@@ -1,6 +1,6 @@
-"""docs/operations/dashboards.md says truly which queries of other dashboards find something here.
+"""docs/operations/dashboards.md is true about the queries of other dashboards that find data here.
 
-compat-tests/tests/operators/test_monitoring.py runs the queries of our own.
+compat-tests/tests/operators/test_monitoring.py runs the queries of our own dashboards.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def project() -> dict[str, Any]:
 
 
 def imported(path: Path) -> Iterator[str]:
-    """The top-level names of what a module imports, wherever in it."""
+    """Return the top-level names of all imports of a module, at any place in it."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (each.name.partition(".")[0] for each in node.names)

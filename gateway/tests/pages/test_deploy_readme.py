@@ -1,6 +1,7 @@
 """deploy/README.md is true: its files start gateways, its commands print what it says.
 
-On one machine: hosts, ports, folders, database and bucket of the page are replaced by real ones.
+The tests use one machine.  They replace hosts, ports, folders, database and bucket of the page by
+real ones.
 """
 
 from __future__ import annotations
@@ -34,20 +35,20 @@ PASSWORD = "change-me"
 
 
 def block(kind: str) -> str:
-    """The only one of its kind."""
+    """Return the page's only block of this kind."""
     (found,) = (text for each, text in BLOCKS if each == kind)
     return str(found)
 
 
 def commands() -> list[tuple[str, str]]:
-    """All that can be typed, with what is shown."""
+    """Return all commands of the page, with the output that it shows."""
     shown = "".join(text for kind, text in BLOCKS if kind == "console")
     return re.findall(r"^\$ (.*)\n((?:[^$].*\n)*)", shown, re.MULTILINE)
 
 
 @dataclass
 class Place:
-    """One machine for all tests.  renamed: names on the page -> names on the machine."""
+    """The machine of the tests.  renamed: names on the page -> names on the machine."""
 
     folder: Path
     renamed: dict[str, str] = field(default_factory=dict)
@@ -80,7 +81,7 @@ class Place:
 
 @contextmanager
 def database(server: Any, place: Place) -> Iterator[None]:
-    """A database as the page makes it; the password is where the page says."""
+    """Make a database as the page does, and the password file that it describes."""
     server.sql(*(each for each in block("sql").split(";\n") if each))
     row = f"db.example:5432:*:tidegate:{PASSWORD}"
     assert row in README
@@ -115,7 +116,8 @@ def place(postgres_server: Any, seaweed_s3_url: str, tmp_path: Path) -> Iterator
         found.renamed["/etc/tidegate/server.properties"] = "trial.properties"
         found.renamed["/var/lib/tidegate"] = "trial"
         trial = found.real((tmp_path / "server-a.properties").read_text())
-        # A fourth machine: those of the page have their gateways already.
+        # `tidegate doctor` runs for a fourth machine, since the page's machines run their gateways
+        # already.
         trial = trial.replace("node.id=1", "node.id=4").replace("cache-a", "cache-trial")
         (tmp_path / "trial.properties").write_text(trial)
         yield found
@@ -137,12 +139,12 @@ def test_all_of_it_in_turn(place: Place) -> None:
 
 
 def same(text: str) -> list[list[str]]:
-    """Words of lines; tables are as wide as what is in them."""
+    """Return the words of each line, since the width of columns depends on their content."""
     return [line.split() for line in text.splitlines()]
 
 
 def run(place: Place, command: str) -> str | None:
-    """Run what the page says; None for a tool that is not here."""
+    """Run a command, return its output; None if its tool is not installed."""
     words = command.split()
     if words[0] == "tidegate":
         arguments = command.replace("'", "").split()[1:]
@@ -159,7 +161,7 @@ def run(place: Place, command: str) -> str | None:
 
 
 def write_a_record(place: Place) -> None:
-    """Some metrics are there once a gateway has stored something."""
+    """Write a record, since some metrics appear only after a gateway has stored an object."""
     servers = place.renamed["gw-a.example:9092"]
     producer = Producer({"bootstrap.servers": servers, "client.id": f"zone={ZONES[0]}"})
     producer.produce("orders", "hello")
@@ -167,7 +169,7 @@ def write_a_record(place: Place) -> None:
 
 
 def metrics_exist(place: Place) -> None:
-    """All that these gateways serve are on the page of metrics, and no others."""
+    """Check that the page of metrics has all metrics of these gateways, and no others."""
     write_a_record(place)
     url = f"{place.processes[0].said['admin_url']}/metrics"
     with urllib.request.urlopen(url, timeout=PATIENCE_SECONDS) as answer:

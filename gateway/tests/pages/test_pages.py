@@ -67,7 +67,7 @@ UNITS = {"s": 1000, "GiB": 1 << 30}
 
 
 def pages() -> list[Path]:
-    """All pages of the repository, without those of installed packages."""
+    """Return all pages of the repository, without those of installed packages."""
     found = sorted(ROOT.rglob("*.md"))
     hidden = [each for each in found if any(p[0] == "." for p in each.relative_to(ROOT).parts)]
     return [each for each in found if each not in hidden and "node_modules" not in each.parts]
@@ -113,14 +113,14 @@ def test_the_commands_that_exist_are_listed() -> None:
 
 
 def plugged_in() -> dict[str, str]:
-    """The commands of our other packages, as this tree would be installed."""
+    """Return the commands of our other packages, as if this tree were installed."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     found: dict[str, str] = project["entry-points"][COMMANDS]
     return found
 
 
 def leaves(command: Any, words: str) -> Iterator[str]:
-    """The commands below one, or itself where there are none."""
+    """Return the commands below a command, or itself if it has none."""
     below = getattr(command, "commands", {})
     for name, each in below.items():
         yield from leaves(each, f"{words} {name}".strip())
@@ -162,7 +162,7 @@ def test_settings_exist_and_have_these_defaults(page: Path) -> None:
 
 
 async def test_metrics_of_a_gateway_are_listed() -> None:
-    """test_deploy_readme.py looks for the metrics that only some gateways have."""
+    """test_deploy_readme.py checks the metrics that only some gateways have."""
     async with started_gateway() as gateway:
         served = names_of(await render(gateway_metrics(gateway)))
     here, not_here = parts_of(OPERATIONS / "metrics.md", "Names of Kafka that are not here")
@@ -171,7 +171,8 @@ async def test_metrics_of_a_gateway_are_listed() -> None:
     assert len(served) > 50
     assert [each for each in served if each not in listed] == []
     assert len(listed) == len(set(listed))
-    # Each gateway has all that have Kafka's names, and the tests of the deployment see the others.
+    # Each gateway serves all metrics with Kafka's names.  The tests of the deployment check the
+    # others.
     of_kafka = [each for each in listed if each.startswith("kafka_")]
     assert [each for each in of_kafka if each not in served] == []
     refused = re.findall(rf"^\| {name}", not_here, re.MULTILINE)
@@ -213,7 +214,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_pointers_to_the_architecture_name_its_headings() -> None:
-    """In code, decisions and pages: docs/architecture.md, "X" (and "Y")."""
+    """Pointers in code, decisions and pages have the form: docs/architecture.md, "X" (and "Y")."""
     headings = set(re.findall(r"^#+ (.*)$", (DOCS / "architecture.md").read_text(), re.MULTILINE))
     pointers = [(each, name) for each in [*pages(), *modules()] for name in pointed_at(each)]
     assert len(pointers) > 20
@@ -221,14 +222,15 @@ def test_pointers_to_the_architecture_name_its_headings() -> None:
 
 
 def modules() -> list[Path]:
-    """All Python files of the repository but this one, without those of installed packages."""
+    """Return all Python files of the repository but this one, without installed packages."""
     found = sorted(each for top in PACKAGES for each in (ROOT / top).rglob("*.py"))
     return [each for each in found if ".work" not in each.parts and each != Path(__file__)]
 
 
 def pointed_at(file: Path) -> list[str]:
-    """The headings that a file names; a pointer may continue on the next line, also in a
-    comment.
+    """Return the headings that a file points to.
+
+    A pointer may continue on the next line, also in a comment.
     """
     text = re.sub(r"\s+(?:# ?)?", " ", file.read_text())
     named = re.findall(r'docs/architecture\.md, ("[^"]+"(?:(?:,| and|, and) "[^"]+")*)', text)
@@ -236,7 +238,7 @@ def pointed_at(file: Path) -> list[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """The headings of a page as links name them."""
+    """Return the headings of a page in the form of link anchors."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
 

@@ -1,6 +1,6 @@
 """The README's first screen is true: its commands run, and print what it says.
 
-test_pages.py looks at its links and tables.
+test_pages.py checks its links and tables.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BLOCKS = re.findall(r"^```console\n(.*?)^```$", README, re.MULTILINE | re.DOTALL
 def running_dev(folder: Path) -> Iterator[tuple[str, str, str]]:
     """Run `tidegate dev` on free ports; yields (what it printed, bootstrap servers, admin URL)."""
     command = [sys.executable, "-m", "tidegate_gateway", "dev", "--port", "0", "--admin-port", "0"]
-    environ = os.environ | {"_TIDEGATE": "./tidegate"}  # as that script sets it
+    environ = os.environ | {"_TIDEGATE": "./tidegate"}  # as the script `./tidegate` sets it
     with subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, text=True, env=environ
     ) as popen:

@@ -1,4 +1,4 @@
-"""The picture of rooms: floors by imports, sentences by the rooms themselves."""
+"""The picture of rooms: floors follow imports, and sentences come from the rooms' modules."""
 
 from __future__ import annotations
 

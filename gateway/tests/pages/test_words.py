@@ -1,4 +1,4 @@
-"""The check of words finds riddles, by file and line, and passes over plain sentences and code."""
+"""The check of words finds riddles, by file and line, and accepts plain sentences and code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = ROOT / ".ci" / "words.py"
-# In a file of their own: this module must pass the check itself.
+# The riddles are in another file, since this module must pass the check itself.
 RIDDLES = (Path(__file__).parent / "riddles.txt").read_text().splitlines()
 POLLS = RIDDLES[4]
 

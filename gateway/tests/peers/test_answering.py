@@ -25,16 +25,17 @@ def gateway(number: int, *ports: int, peer: int = 0, peer_listener: str = PEER_L
 
 
 class Street:
-    """answering: ports; any other takes the connection and is silent.
+    """Addresses of gateways.
 
-    refusing: those that answer as a listener with TLS does.
+    answering: ports that answer.  refusing: ports that answer as a listener with TLS does.  Any
+    other port takes the connection and is silent.
     """
 
     def __init__(self, *answering: int, refusing: tuple[int, ...] = ()) -> None:
         self.answering = answering
         self.refusing = refusing
         self.asked: list[int] = []
-        self._open: list[trio.abc.Stream] = []  # else they would hang up
+        self._open: list[trio.abc.Stream] = []  # else the connections would be closed
 
     def dial(self, _: str, port: int) -> Callable[[], Awaitable[trio.abc.Stream]]:
         async def connect() -> trio.abc.Stream:

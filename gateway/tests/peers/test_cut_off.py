@@ -32,7 +32,7 @@ BATCH = records_batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0)
 
 @dataclass(slots=True)
 class Cut:
-    """Two gateways, and what lies between the first and the log."""
+    """Two gateways.  log: the first gateway's way to the log."""
 
     old: Running
     new: Running
@@ -44,7 +44,7 @@ class Cut:
         self.cut_at = trio.current_time()
 
     async def is_noticed(self) -> float:
-        """Begin, and return how long it went unnoticed."""
+        """Cut the first gateway off; return how long it took to notice this."""
         self.begin()
         with trio.fail_after(5 * LEASE_SECONDS):
             while not self.old.gateway.is_cut_off:  # noqa: ASYNC110 - time makes it true
@@ -61,7 +61,7 @@ async def two(world: Cluster, node_id: int = 1) -> Cut:
 
 
 async def client_of_cut_off(cut: Cut) -> WireClient:
-    """Store one batch, and return a client of the gateway that is cut off then."""
+    """Store one batch, cut the first gateway off, and return a client of it."""
     client = cut.old.world.connect()
     assert (await client.produce("t", 0, records_batch(b"a"))).error_code == E.NONE
     await cut.is_noticed()
@@ -157,7 +157,7 @@ async def test_nothing_is_written(autojump_clock: MockClock) -> None:
         cut = await two(world)
         client = await client_of_cut_off(cut)
         began = trio.current_time()
-        for _ in range(2):  # the plain path, and the one that knows what requests begin with
+        for _ in range(2):  # first the plain path, then the path that knows how requests begin
             answer = await client.produce("t", 0, records_batch(b"b"))
             assert answer.error_code == E.NOT_LEADER_OR_FOLLOWER
         assert trio.current_time() - began < 1
@@ -173,9 +173,9 @@ async def test_no_batch_is_written_after_refused_ones_of_its_connection(
     async with cluster(SETTINGS) as world:
         cut = await two(world)
         client = cut.old.world.connect()
-        for _ in range(sent_before):  # so that the plain path knows what requests begin with
+        for _ in range(sent_before):  # so that the plain path has learned how requests begin
             assert (await client.produce("t", 0, records_batch(b"a"))).error_code == E.NONE
-        world.log.is_away = True  # for both, so neither ends the other
+        world.log.is_away = True  # for both gateways, so neither expires the other
         await becomes(lambda: cut.old.gateway.is_cut_off)
         answer = await client.produce("t", 0, records_batch(b"b"))
         assert answer.error_code == E.NOT_LEADER_OR_FOLLOWER
@@ -196,7 +196,7 @@ async def test_a_producer_that_waits_may_ask_another_gateway(autojump_clock: Moc
         codes: list[int] = []
 
         async def produce() -> None:
-            answer = await cut.old.world.connect().produce("t", 0, BATCH)  # waits for 30 s
+            answer = await cut.old.world.connect().produce("t", 0, BATCH)  # its timeout is 30 s
             codes.append(answer.error_code)
 
         nursery.start_soon(produce)
@@ -219,7 +219,7 @@ async def test_a_cut_off_gateway_serves_known_records_and_refuses_the_log_end(
         began = trio.current_time()
         [at_end] = await fetched(client, 1)
         assert at_end.error_code == E.NOT_LEADER_OR_FOLLOWER
-        # A client with an immediate answer repeats the request at once, until it learns another
+        # The answer is delayed, since the client repeats the request at once until it gets another
         # leader.
         assert trio.current_time() - began == pytest.approx(0.5, abs=0.1)
 
@@ -287,19 +287,19 @@ async def test_a_cut_off_gateway_names_others_that_do_not_answer_it(
         client = cut.old.world.connect()
         assert await leaders(client) == {1}
         await cut.is_noticed()
-        # It refuses to write, and they do not.
+        # The gateway itself refuses to write, while the others may not.
         assert await leaders(client) == {2}
 
 
 class OnlyForwards(FaultyLog):
-    """A log that a gateway may read, but not append to."""
+    """A log that a gateway can read, but not append to."""
 
     @property
     def capabilities(self) -> LogCapabilities:
         return replace(super().capabilities, can_append=False)
 
 
-@pytest.mark.parametrize("node_id", [1, 3])  # one leads, the other asks the other gateway
+@pytest.mark.parametrize("node_id", [1, 3])  # 1 is the leading gateway, 3 forwards to gateway 2
 async def test_a_gateway_that_forwards_can_be_cut_off(
     autojump_clock: MockClock, node_id: int
 ) -> None:

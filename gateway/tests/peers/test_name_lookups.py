@@ -31,7 +31,7 @@ def port_of(found: trio.SocketListener) -> int:
 
 
 async def give_up(lookups: NameLookups, *names: str) -> None:
-    """Have names looked up, and wait no longer than all are about it."""
+    """Start look-ups of these names, and cancel them once all have begun."""
 
     async def connect(name: str) -> None:
         with suppress(OSError):
@@ -89,7 +89,7 @@ async def test_a_name_that_hangs_takes_one_thread(server: Server) -> None:
 
 
 async def test_all_lookups_of_one_name_share_a_thread(server: Server) -> None:
-    """The first caller may give up."""
+    """They share it even if the first caller has given up."""
     lookups = NameLookups(server.look_up)
     connected: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Gateways that do not answer are found and, once they do, forgiven."""
+"""Gateways that do not answer become absent, until they answer again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROUND = 2 * LOOK_SECONDS + ANSWER_SECONDS
 
 
 class Town:
-    """Gateways 1, 2 and 3.  does: how they treat a connection (any other word: hang up)."""
+    """Gateways 1, 2 and 3.  does: how they treat a connection; any other word: they close it."""
 
     def __init__(self) -> None:
         self.state = ClusterState()
@@ -60,7 +60,7 @@ class Town:
         self.register(incarnation, node_id, port, supersedes=last.incarnation)
 
     async def second_does(self, what: str, seconds: float = ROUND) -> None:
-        """Change how gateway 2 answers, and let so much time pass."""
+        """Change the behaviour of gateway 2, and let so much time pass."""
         self.does[2] = what
         await trio.sleep(seconds)
 
@@ -74,7 +74,7 @@ class Town:
             if self.does[port] == "refuse":
                 raise ConnectionRefusedError
             if self.does[port] == "have no name":
-                raise UnicodeError("label empty or too long")  # of "gw..example"
+                raise UnicodeError("label empty or too long")  # as for the name "gw..example"
             ours, theirs = trio.testing.memory_stream_pair()
             self._nursery.start_soon(self._serve, theirs, port)
             return ours
@@ -209,7 +209,8 @@ async def test_a_gateway_that_is_slow_to_serve_after_an_absence_is_absent_once(
         assert list(town.leaders) == [1, 3]
         await town.second_does("answer")
         assert town.leaders == (1, 2, 3)
-        assert town.neighbours.changes == 3  # the life before, this one, and its answer
+        # The refusal of the old process, that of the new one, and its answer.
+        assert town.neighbours.changes == 3
 
 
 async def test_after_a_while_without_the_gateway_its_next_life_has_patience(
@@ -265,7 +266,7 @@ async def test_a_gateway_probes_neither_itself_nor_draining_gateways(
 async def test_an_absent_gateway_leads_nothing_but_stays_a_replica(
     autojump_clock: MockClock,
 ) -> None:
-    """Consumers start a rebalance when the zones of a partition's replicas change (KIP-881)."""
+    """Else consumers would rebalance, since the zones of partitions' replicas change (KIP-881)."""
     town = Town()
     topic = Topic(bytes(16), "orders", list(range(12)), 3, {})
     async with town.live():

@@ -15,7 +15,7 @@ def endpoint(number: int) -> Endpoint:
 
 
 async def test_all_gateways_that_are_asked_keep_their_clients(autojump_clock: MockClock) -> None:
-    """However many there are: one that makes room would lose the call that runs on it."""
+    """Their number has no bound: to drop a client would lose the call that runs on it."""
     async with trio.open_nursery() as nursery:
         clients = PeerClients(Network(nursery).dial, 1)
         made = [await clients.client(endpoint(each)) for each in range(200)]
@@ -24,6 +24,6 @@ async def test_all_gateways_that_are_asked_keep_their_clients(autojump_clock: Mo
             assert await clients.client(endpoint(number)) is made[number]
         await trio.sleep(2)
         await clients.client(endpoint(1))
-        assert len(clients) == 199  # the one that was asked no more is gone
+        assert len(clients) == 199  # the client that was not used any more is closed
         assert await clients.client(endpoint(0)) is not made[0]
         await clients.aclose()

@@ -51,14 +51,14 @@ async def test_a_wrong_peer_token_is_refused_before_the_body(
             nursery.start_soon(service.serve, theirs, alone(), NO_HOSTS)
             await ours.send_all(head.encode())
             answer = b"".join([bytes(part) async for part in ours])
-    # The gateway waits for the body of a peer.
+    # With the right token the gateway waits for the body.
     assert answer[len("HTTP/1.1 ") :][:3] == status
     assert (trio.current_time() < 2) is bool(status)
 
 
 @pytest.mark.parametrize("token", [b"secret", b"s\xc3\xa9cret", b"\xff"])
 async def test_a_peer_token_may_be_any_text_and_bytes_that_are_none(token: bytes) -> None:
-    """The environment may hold bytes that are no text."""
+    """A variable of the environment may have bytes that are no UTF-8."""
     log = MemoryLog()
     coordinator = Coordinator(log, ClusterState(), rng=Random(1), wall_clock=lambda: 1e6)
     given = Secret(token.decode(errors="surrogateescape"))

@@ -1,4 +1,4 @@
-"""A gateway that alone does not reach the object store sends its clients to other gateways."""
+"""If only one gateway does not reach the object store, it sends its clients to others."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Pair:
     ways: list[RefusingStore]
 
     async def until(self, holds: Callable[[], bool], seconds: float = 10.0) -> float:
-        """Wait until it holds; return how long that took."""
+        """Wait until holds(); return how long that took."""
         began = trio.current_time()
         with trio.fail_after(seconds):
             while not holds():  # noqa: ASYNC110 - time makes it true
@@ -83,7 +83,7 @@ async def ready(running: Running) -> tuple[int, str]:
 
 
 async def cut(found: Pair, *kinds: str) -> WireClient:
-    """Refuse the first gateway's calls; return a client of it, once it is cut off."""
+    """Refuse the first gateway's calls, wait until it is cut off, and return a client of it."""
     found.ways[0].refused |= set(kinds or ("put", "get", "list"))
     client = found.one.world.connect()
     async with trio.open_nursery() as nursery:
@@ -140,7 +140,7 @@ async def test_batches_in_flight_are_refused_and_written_once(
             await trio.sleep(0.3)
         await found.until(lambda: len(codes) == 5)
         assert sorted(codes) == [(number, E.NOT_LEADER_OR_FOLLOWER) for number in range(1, 6)]
-        found.ways[0].refused.clear()  # what was refused stays refused
+        found.ways[0].refused.clear()  # refused batches stay refused
         other = found.two.world.connect()
         for number in range(1, 6):
             assert (await other.produce("t", 0, batch(number))).error_code == E.NONE
@@ -154,7 +154,7 @@ async def test_it_serves_again_once_a_small_put_succeeds(autojump_clock: MockClo
             client = await cut(found, "put")
             await trio.sleep(80)
             assert await leaders(client) == {2}
-            # To wait costs no entry of the log.
+            # While it is cut off, the gateway writes no entries for abandoned objects.
             assert found.two.gateway.coordinator.state.objects.next_counter(1) <= 3
             found.ways[0].refused.clear()
             took = await found.until(lambda: not found.one.gateway.reads.store_way.is_cut_off)
@@ -165,7 +165,7 @@ async def test_it_serves_again_once_a_small_put_succeeds(autojump_clock: MockClo
         assert (await ready(found.one))[0] == 200
         for each in (found.one, found.two):
             assert await leaders(each.world.connect()) == {1, 2}
-        with pytest.raises(Closed):  # a batch that was under way must not overtake refused ones
+        with pytest.raises(Closed):  # a later batch must not be written after refused ones
             await client.produce("t", 0, batch(1))
         answer = await found.one.world.connect().produce("t", 0, batch(0))
         assert answer.error_code == E.NONE
@@ -189,7 +189,7 @@ async def test_a_batch_that_was_looked_at_meanwhile_does_not_overtake_a_refused_
         await found.until(lambda: found.one.gateway.reads.store_way.is_cut_off)
         found.ways[0].refused.clear()
         await found.until(lambda: not found.one.gateway.reads.store_way.is_cut_off)
-        await client.receive()  # the refusal of the first
+        await client.receive()  # the first batch is refused
         with pytest.raises(Closed):
             await client.receive()
         again = found.two.world.connect()

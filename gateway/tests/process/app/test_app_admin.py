@@ -1,4 +1,4 @@
-"""The admin listener: pages, metrics, and what a bad client gets."""
+"""The admin listener: pages, metrics, and its answers to bad clients."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ async def test_metrics_are_of_the_moment() -> None:
 
 
 class FullStore(MemoryObjectStore):
-    """A store that takes nothing while it is full."""
+    """A store that refuses all PUTs while it is full."""
 
     is_full = False
 

@@ -1,7 +1,7 @@
-"""Nothing leaks from real processes: no secret is in any byte that they write.
+"""No secret leaks from real processes: none is in any byte that they write.
 
-The secrets are everywhere they can be given, right and wrong ones, with all log lines on.  The
-search leaves out where a secret belongs: the files of settings, and the wire.
+Secrets, right and wrong ones, are given at every place that takes one, with all log lines on.  The
+search leaves out the places of secrets: the files of settings, and the wire.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def alter_and_describe(cluster: CanaryCluster, servers: str) -> None:
 
 
 def send_nonsense(cluster: CanaryCluster, process: Process, servers: str) -> None:
-    """Send to each port what it does not understand."""
+    """Send bytes to each port that it does not understand."""
     secret = cluster.canaries["in nonsense"].encode()
     context = ssl.create_default_context(cafile=str(cluster.stores.root))
     admin = str(process.said["admin_url"]).removeprefix("http://")
@@ -156,7 +156,7 @@ def read_pages(cluster: CanaryCluster, process: Process) -> None:
 
 
 def link_with_wrong_secrets(cluster: CanaryCluster, process: Process) -> None:
-    """Make links, and wait until those say so for which gateways cannot log in."""
+    """Make links, and wait until the links without a valid login report it."""
     log = ("--log", cluster.log_url)
     servers = ("--bootstrap-servers", cluster.bootstrap_of_source)
     for name, file, wanted in (
@@ -184,7 +184,7 @@ def link_with_wrong_secrets(cluster: CanaryCluster, process: Process) -> None:
 
 
 def run_commands(cluster: CanaryCluster, process: Process) -> None:
-    """Run what operators run, also with settings that are wrong."""
+    """Run the commands of operators, also with wrong settings."""
     secret, file = cluster.canaries, cluster.secret / "server.properties"
     as_is = file.read_text()
     cluster.run("doctor", "doctor", "--properties", str(file), "--data", "data")
@@ -229,7 +229,7 @@ def run_commands(cluster: CanaryCluster, process: Process) -> None:
         bad = cluster.secret / "bad.properties"
         bad.write_text(f"{as_is}\n{line}\n")
         given = ("--properties", str(bad), "--data", f"bad data of {name.replace(' ', '-')}")
-        # `serve` would try these for long; of the others it says the same as `doctor`.
+        # `serve` would retry these for long.  For the others it prints the same as `doctor`.
         if name in ("postgres", "log token", "refused store"):
             code = cluster.run(f"doctor, {name}", "doctor", *given, **keys)
         else:
@@ -263,7 +263,7 @@ def test_no_canary_is_in_anything_that_processes_write(tmp_path: Path) -> None:
         run_commands(cluster, process)
     found = {(each.kind, each.place, each.encoding) for each in all_leaks(cluster)}
     assert found == set()
-    # All of it happened, and was written down.
+    # The logs show that all of this happened.
     assert "a link does not run" in next((cluster.work / "bundle").rglob("debug.json")).read_text()
     assert "login failed" in (cluster.work / "audit.log").read_text()
     assert '"level":"warning"' in (cluster.work / "gateway.stderr").read_text()

@@ -48,7 +48,7 @@ def metric(process: Process, name: str) -> int:
 
 
 def read_until_sent_from_disk(process: Process, expected: list[bytes]) -> None:
-    """Read again until most bytes came from the disk: writing them there may take a while."""
+    """Read again until most bytes come from the disk, to which they are written a while later."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while metric(process, "sent_bytes_total") <= (RECORDS - 3) * SIZE:
         assert time.monotonic() < deadline

@@ -1,4 +1,4 @@
-"""Gateways of which one appends to the metadata log for all, as their users see them."""
+"""One gateway appends to the metadata log for all, as users of the gateways see it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def gateway(node_id: int, *more: str) -> tuple[str, ...]:
 
 @contextmanager
 def cluster(cwd: Path) -> Iterator[list[Process]]:
-    """Two gateways that reach the log, and one that only forwards."""
+    """Run two gateways that reach the log, and one that only forwards."""
     (cwd / "token").write_text("shared-secret\n")
     with ExitStack() as stack:
         found = [

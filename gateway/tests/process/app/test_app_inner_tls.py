@@ -1,4 +1,4 @@
-"""Gateways that ask each other over TLS, and show their pages by a token, as operators run them."""
+"""Gateways whose calls of each other use TLS, and whose pages need a token."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SHARED = (
 
 @contextmanager
 def cluster(cwd: Path) -> Iterator[tuple[Process, Process]]:
-    """A gateway that reaches the log, and one that reads and writes it through the first."""
+    """Run a gateway that reaches the log, and one that reads and writes it through the first."""
     authority = trustme.CA()
     own = authority.issue_cert("localhost", "127.0.0.1")
     (cwd / "own.pem").write_bytes(own.private_key_and_cert_chain_pem.bytes())
@@ -82,7 +82,7 @@ def test_gateways_forward_over_tls_and_pages_need_the_token(tmp_path: Path) -> N
 
 
 def test_sighup_does_not_end_a_gateway_that_waits_for_its_log(tmp_path: Path) -> None:
-    """systemd would take an end by SIGHUP for a clean one, and would not restart the gateway."""
+    """systemd treats an end by SIGHUP as a clean one, and would not restart the gateway."""
     own = trustme.CA().issue_cert("localhost", "127.0.0.1")
     (tmp_path / "own.pem").write_bytes(own.private_key_and_cert_chain_pem.bytes())
     words = (

@@ -56,7 +56,7 @@ def test_port_0_is_advertised_as_the_port_that_was_found() -> None:
     assert advertised_endpoints(given, bound, "h") == (Endpoint("PLAINTEXT", "gw", 40001),)
 
 
-# From config/server.properties of Apache Kafka 4.3.1, both its roles in one process.
+# From config/server.properties of Apache Kafka 4.3.1, which has both roles in one process.
 KRAFT = {
     "process.roles": "broker,controller",
     "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
@@ -74,7 +74,7 @@ def test_the_listener_of_kafkas_controller_is_left_out() -> None:
 
 
 def test_a_brokers_listeners_are_all_served() -> None:
-    """Kafka has a broker say where controllers are, in a listener that it does not have itself."""
+    """A Kafka broker's settings also name the controllers' listener, which it does not serve."""
     given = BrokerSettings(KRAFT | {"listeners": "PLAINTEXT://:9092"})
     assert endpoints(given) == [Endpoint("PLAINTEXT", "localhost", 9092)]
 

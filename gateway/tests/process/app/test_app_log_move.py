@@ -137,7 +137,7 @@ def test_from_sqlite_to_postgresql_to_a_bucket(
 
 
 def start_with_the_old_address(process: Process, url: str, cwd: Path) -> None:
-    """A gateway with an old URL follows two moves, and logs that its setting is old."""
+    """Check that a gateway with an old URL follows two moves, and logs that its setting is old."""
     code, errors = process.stop()
     assert code == 0, errors
     assert "the metadata log has moved" in errors
@@ -185,7 +185,7 @@ def test_a_log_that_cannot_be_moved_stays(tmp_path: Path) -> None:
         told = refused("log", "move", old, new, cwd=tmp_path)
         assert "gateway 1: " in told
         assert "unable to open database file" in told
-        # The old log is only a copy: no gateway may start on it.
+        # The new log is only a copy so far, so no gateway may start on it.
         told = refused(*gateway(2, new), cwd=tmp_path)
         assert "`tidegate log move` is copying to it" in told
         told = refused("log", "move", old, old, cwd=tmp_path)
@@ -208,7 +208,7 @@ def doctor(*options: str, cwd: Path) -> str:
 
 
 def test_where_it_went_is_a_url_that_works(postgres_server: Any, tmp_path: Path) -> None:
-    """The given URL without its password: user, TLS and all else are unchanged."""
+    """The shown URL lacks only the password: user, TLS and all other parts are unchanged."""
     old = "sqlite:old.db"
     new = f"{postgres_server.new_database()}?sslmode=disable&application_name=gw&schema=moved"
     shown = new.replace(f":{PASSWORD}@", "@")
@@ -228,7 +228,7 @@ def test_where_it_went_is_a_url_that_works(postgres_server: Any, tmp_path: Path)
         again = tidegate("log", "move", old, new, cwd=tmp_path)
         assert f"this log has moved to {shown} at position" in again.stdout
         assert first.stop()[0] == 0
-    said = " ".join(doctor("--log", old, cwd=tmp_path).split())  # without its line ends
+    said = " ".join(doctor("--log", old, cwd=tmp_path).split())  # in one line
     assert f"it was moved to another one: use that, {shown}" in said
     told = refused(*gateway(1, old), cwd=tmp_path)
     assert f"it has moved to {shown}, which cannot be opened: " in told

@@ -1,4 +1,4 @@
-"""A gateway whose output is in trouble: it serves on, and ends when it is asked to."""
+"""A gateway whose output fails or blocks continues to serve, and ends when it is asked to."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def a_full_disk() -> Iterator[int]:
 
 
 def strangers(servers: str, count: int = STRANGERS) -> None:
-    """Connect and send what is no request; the gateway logs why it closes the connection."""
+    """Connect and send nonsense.  The gateway logs why it closes each connection."""
     host, port = servers.split(":")
     for _ in range(count):
         with socket.create_connection((host, int(port)), PATIENCE_SECONDS) as client:
@@ -124,7 +124,7 @@ def test_a_log_is_served_on_whatever_becomes_of_its_log_lines(
         serving_with(stderr, *command, "--json", cwd=tmp_path) as process,
     ):
         url = process.said["url"]
-        strangers(url.removeprefix("https://"))  # none is in TLS
+        strangers(url.removeprefix("https://"))  # no message is sent over TLS
         done = tidegate("log", "verify", f"{url}?ca-file=ca.pem", cwd=tmp_path)
         assert done.returncode == 0
         process.popen.terminate()

@@ -74,7 +74,7 @@ def test_a_wrong_password_is_one_sentence(postgres_server: Any, tmp_path: Path) 
 
 @contextmanager
 def waiting_gateway(server: Any, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """A gateway that has said that the log does not answer; the server is stopped, and started."""
+    """Stop PostgreSQL; yield a gateway that has logged that the log fails; start PostgreSQL."""
     url = server.new_database()
     server.stop()
     try:

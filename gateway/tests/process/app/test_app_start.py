@@ -38,14 +38,14 @@ async def signals(*times: float) -> AsyncGenerator[int, None]:
 
 
 class NoPuts(MemoryObjectStore):
-    """A store that is away when a gateway has registered and wants to mark the prefix."""
+    """A store that fails once a gateway has registered, when it is about to mark the prefix."""
 
     async def put(self, key: str, body: Buffer) -> None:
         raise StoreUnavailable("away")
 
 
 class OneAppend(MemoryLog):
-    """A log that is away when a gateway has registered."""
+    """A log that fails once a gateway has registered."""
 
     async def append(self, position: int, payload: bytes) -> AppendResult:
         if position > 1:
@@ -108,7 +108,7 @@ async def test_peers_may_connect_before_they_hear_of_this_gateway() -> None:
 
 
 async def code_of(log: MemoryLog, *times: float) -> int:
-    """Start a gateway whose store goes away, and send it signals; return its exit code."""
+    """Start a gateway whose store fails, and send it signals; return its exit code."""
     builder = unstarted_gateway(store=NoPuts(), log=log)
     parts = Parts(builder, log, (), None, None, None)
     with trio.fail_after(60):

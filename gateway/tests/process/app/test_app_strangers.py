@@ -1,4 +1,4 @@
-"""Silent connections crowd the listeners of operators and of other gateways."""
+"""Many silent connections at the listeners for operators and for other gateways."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def crowd(address: str) -> Iterator[None]:
 def test_health_and_a_starting_gateway_get_answers_beside_a_crowd_of_strangers(
     more: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """The gateway that forwards starts while 300 silent connections are at peer.listener."""
+    """A gateway that forwards starts while peer.listener has 300 silent connections."""
     (tmp_path / "token").write_text("shared-secret\n")
     authority = trustme.CA()
     own = authority.issue_cert("localhost", "127.0.0.1")
