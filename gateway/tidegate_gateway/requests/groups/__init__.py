@@ -1,1 +1,1 @@
-"""Requests of consumer groups, and about them."""
+"""Requests of members of consumer groups, and requests about groups."""

@@ -14,7 +14,7 @@ def groups_deleted(request: Any, response: Any) -> Act:
 
 
 def offsets_deleted(request: Any, response: Any) -> Act:
-    """Return the partitions of which a group forgot its offset."""
+    """Return the partitions whose committed offset a request deleted."""
     names = [
         f"{topic.name}-{each.partition_index}"
         for topic in response.topics
@@ -25,7 +25,7 @@ def offsets_deleted(request: Any, response: Any) -> Act:
 
 
 def joined(request: Any, response: Any) -> Act | None:
-    """Return the member that joined its group."""
+    """Return the member that joined a group."""
     if response.error_code:
         return None
     fields = {"group": request.group_id, "generation": response.generation_id}
@@ -33,7 +33,7 @@ def joined(request: Any, response: Any) -> Act | None:
 
 
 def left(request: Any, response: Any) -> Act | None:
-    """Return the members that left their group."""
+    """Return the members that left a group."""
     if response.error_code:
         return None
     several = [each.member_id for each in response.members if not each.error_code]

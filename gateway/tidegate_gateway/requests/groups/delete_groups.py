@@ -1,6 +1,6 @@
 """DeleteGroups: versions 0-2.
 
-As in Kafka, the group with the empty id is like another: old clients may have committed to it.
+As in Kafka, the group with the empty id can be deleted, too: old clients may have committed to it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class DeleteGroups:
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
-        """Delete each group by itself."""
+        """Delete each group separately."""
         names = list(dict.fromkeys(request.groups_names))
         remote = [each for each in names if self.forwards.takes(each)]
 
@@ -66,7 +66,7 @@ class DeleteGroups:
         return refusal_code(answer) if isinstance(answer, Refusal) else _CODES[answer]
 
     async def _forwarded(self, call: Call, group_id: str) -> int:
-        """Return the code of the source of a link."""
+        """Return the error code from the source of a link."""
 
         def make(_: int) -> DeleteGroupsRequest:
             return DeleteGroupsRequest([group_id])

@@ -1,6 +1,6 @@
 """DescribeGroups: versions 0-6.
 
-As in Kafka, metadata and assignments are shown of stable groups only, and a group that does not
+As in Kafka, only stable groups are shown with metadata and assignments, and a group that does not
 exist is "Dead" (v6+: with GROUP_ID_NOT_FOUND, KIP-1043).
 """
 
@@ -44,7 +44,7 @@ class DescribeGroups:
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-        """Describe each group once: the answer can be much larger than the request."""
+        """Describe each group only once, since an answer can be much larger than its request."""
         turns = Turns()
         described: list[DescribedGroup] = []
         group_ids = list(dict.fromkeys(request.groups))
@@ -77,7 +77,7 @@ class DescribeGroups:
     async def _forwarded(
         self, call: Call, group_id: str, request: DescribeGroupsRequest
     ) -> DescribedGroup:
-        """Return the description of a group by the source of a link."""
+        """Return the description of a group from the source of a link."""
 
         def make(_: int) -> DescribeGroupsRequest:
             return DescribeGroupsRequest([group_id], request.include_authorized_operations)

@@ -1,20 +1,20 @@
 """FindCoordinator: versions 0-6.
 
-A group belongs to the gateway that holds its claim.  If no live gateway holds it, the group's id
-hashes to one of the gateways that answer and have the client's listener.  If the holder lacks that
-listener, its clients cannot reach the group, so all gateways should have all listeners.  A gateway
-that is cut off from the metadata log names the others that it knows: clients that ask only their
-given address (kafka-go) would else be stuck.
+A group belongs to the gateway that holds its claim.  If no live gateway holds the claim, the
+group's id hashes to one of the gateways that answer and have the client's listener.  If the holder
+lacks this listener, the client cannot reach the group, so all gateways should have all listeners.
+A gateway that is cut off from the metadata log names other gateways that it knows.  Otherwise
+clients that ask only their given address (kafka-go) would be stuck.
 
-Any gateway takes any step of a transaction.  So a transactional id hashes to one of the gateways in
-the zone of the client, and no gateway ever answers NOT_COORDINATOR for it.
+Any gateway accepts any step of a transaction.  So a transactional id hashes to one of the gateways
+in the zone of the client, and no gateway ever answers NOT_COORDINATOR for it.
 
 A cluster below the metadata.version of transactions refuses transactional ids.  The Java client
-asks with version 3 or later.  It shows this gateway's text for a code that it does not expect here,
-such as UNSUPPORTED_VERSION; for TRANSACTIONAL_ID_AUTHORIZATION_FAILED it shows none, and people
-look for ACLs.  librdkafka asks with versions up to 2.  Only TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-is fatal to it, with the text; any other code it retries for ever.  A share group's key gets
-INVALID_REQUEST.
+asks with version 3 or later.  For a code that it does not expect here, such as UNSUPPORTED_VERSION,
+it shows this gateway's text.  For TRANSACTIONAL_ID_AUTHORIZATION_FAILED it shows no text, and
+people would look for ACLs.  librdkafka asks with versions up to 2.  For it only
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED is fatal, and it shows the text.  After any other code it
+retries for ever.  A share group's key gets INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from ...zones.cluster_view import ClusterView
 SEVERAL_SINCE = 4
 GROUP = 0
 TRANSACTION = 1
-# librdkafka asks with lower versions; see the module's head.
+# librdkafka asks with lower versions; see the module's docstring.
 TEXT_SHOWN_SINCE = 3
 NO_NODE = -1
 
@@ -65,7 +65,7 @@ class FindCoordinator:
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-        """Name a gateway per key."""
+        """Name a gateway for each key."""
         listener = call.peer.listener
         keys = request.coordinator_keys if call.version >= SEVERAL_SINCE else [request.key]
         if request.key_type == TRANSACTION:

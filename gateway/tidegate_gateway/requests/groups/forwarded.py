@@ -1,4 +1,4 @@
-"""Requests of one group, which go to the source of a link while the group is there.
+"""Forwards requests of a group to the source of a link until the group moves here.
 
 JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, OffsetDelete.  Other groups are served by
 the handler of the API.  The source sees the member's client id, and the gateway's address.
@@ -44,7 +44,8 @@ class OneGroup(Forwarded[GroupForwards]):
     """See the module's head."""
 
     is_change: ClassVar[bool] = False
-    # Whether to wait for the end of a fence: clients repeat these requests only a few times.
+    # Whether to wait for the end of a fence.  Requests that clients repeat only a few times need
+    # this.
     awaits_fence: ClassVar[bool] = False
 
     async def _enter(self, _request: Any, key: str, /) -> int:
@@ -54,7 +55,7 @@ class OneGroup(Forwarded[GroupForwards]):
 
 
 class ForwardedJoinGroup(OneGroup):
-    """JoinGroup: the source lets it wait for the other members."""
+    """JoinGroup: the source answers when the other members have joined."""
 
     api_key: ClassVar[int] = ApiKey.JOIN_GROUP
     messages: ClassVar[ModuleType] = join_group
@@ -88,7 +89,7 @@ def _timeouts_ms(request: join_group.JoinGroupRequest) -> tuple[int, int]:
 
 
 class ForwardedSyncGroup(OneGroup):
-    """SyncGroup: the source lets it wait for the leader."""
+    """SyncGroup: the source answers when the leader has sent the assignments."""
 
     api_key: ClassVar[int] = ApiKey.SYNC_GROUP
     messages: ClassVar[ModuleType] = sync_group
@@ -103,7 +104,7 @@ class ForwardedSyncGroup(OneGroup):
 
     def _refused(self, call: Call, request: sync_group.SyncGroupRequest, code: ErrorCode, /) -> Any:
         if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            code = ErrorCode.REBALANCE_IN_PROGRESS  # as in Kafka; clients expect no other here
+            code = ErrorCode.REBALANCE_IN_PROGRESS  # as in Kafka; clients expect this code here
         return super()._refused(call, request, code)
 
 

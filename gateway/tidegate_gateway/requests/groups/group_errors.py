@@ -16,7 +16,7 @@ _CODES = {
     Refusal.INCONSISTENT_PROTOCOL: ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
     Refusal.MEMBER_ID_REQUIRED: ErrorCode.MEMBER_ID_REQUIRED,
     Refusal.GROUP_FULL: ErrorCode.GROUP_MAX_SIZE_REACHED,
-    # Kafka answers UNKNOWN_SERVER_ERROR; this code names the problem, and is fatal, too.
+    # Kafka answers UNKNOWN_SERVER_ERROR.  This code names the problem, and is also fatal.
     Refusal.ASSIGNMENT_TOO_LARGE: ErrorCode.MESSAGE_TOO_LARGE,
     Refusal.NOT_COORDINATOR: ErrorCode.NOT_COORDINATOR,
     Refusal.UNAVAILABLE: ErrorCode.COORDINATOR_NOT_AVAILABLE,

@@ -39,7 +39,7 @@ _OF_GROUP, _OF_TRANSACTION, _OF_SHARE = range(3)
 def _reading(refuse: Callable[[Any, int], Any]) -> Guard:
     """Return a guard of a member's requests: READ of the group.
 
-    refuse: makes the answer to a request, in a version, of a client that may not read it.
+    refuse: makes the answer to a request, in a version, of a client without this right.
     """
 
     def guard(caller: Caller, request: Any) -> Guarding:
@@ -62,7 +62,7 @@ guard_leave_group: Final = _reading(partial(leave_group.refused, error_code=_GRO
 
 
 def guard_sync_group(caller: Caller, request: sync_group.SyncGroupRequest) -> Guarding:
-    """READ of the group; a request without a protocol is refused before, as in Kafka."""
+    """READ of the group; as in Kafka, a request without a protocol is refused first."""
     if lacks_protocol(request, caller.version):
         return (yield request)
     return (yield from _reading_to_sync(caller, request))
@@ -119,7 +119,7 @@ def guard_describe_groups(
 
 
 def guard_list_groups(caller: Caller, request: list_groups.ListGroupsRequest) -> Guarding:
-    """DESCRIBE of the cluster shows all groups, else DESCRIBE of a group shows this one."""
+    """DESCRIBE of the cluster shows all groups; otherwise DESCRIBE of a group shows that group."""
     response: list_groups.ListGroupsResponse = yield request
     if caller.sees_cluster(Operation.DESCRIBE):
         return response

@@ -25,7 +25,7 @@ class Heartbeat:
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
-        """Note that a member lives."""
+        """Restart the session timer of a member."""
         member = MemberIdentity(request.member_id, request.group_instance_id)
         refusal = await self.groups.heartbeat(request.group_id, member, request.generation_id)
         return HeartbeatResponse(error_code=refusal_code(refusal))

@@ -1,7 +1,7 @@
 """JoinGroup: versions 0-9.
 
-Waits for the rebalance, as in Kafka.  Differs from Kafka: the protocols of all members of a group
-together are bounded (GroupSettings.max_join_bytes, 512 KiB); a member beyond that bound gets
+Waits for the rebalance, as in Kafka.  Differs from Kafka: there is a limit on the protocols of all
+members of a group together (GroupSettings.max_join_bytes, 512 KiB); a member beyond it gets
 GROUP_MAX_SIZE_REACHED.
 """
 

@@ -1,6 +1,6 @@
 """LeaveGroup: versions 0-5.
 
-If the group became empty, the metadata log holds that before the answer, so the group can be
+If the group becomes empty, this is in the metadata log before the answer, so the group can be
 deleted at once.
 """
 

@@ -1,8 +1,8 @@
 """ListGroups: versions 0-5.
 
 Every gateway lists the groups that it serves or would serve on request; tools ask all gateways and
-join the answers.  All groups of this cluster are classic.  A group that gateways forward is listed
-by the gateway that would serve it here.
+join the answers.  All groups of this cluster are classic.  A forwarded group is listed by the
+gateway that would serve it here.
 """
 
 from __future__ import annotations

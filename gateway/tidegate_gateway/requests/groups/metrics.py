@@ -1,7 +1,8 @@
-"""The metrics of consumer groups, under the names of kafka_exporter; those it lacks are ours.
+"""The metrics of consumer groups, with the names of kafka_exporter if it has the metric.
 
-Only gauges: the gateway that shows them changes.  Past the cap, all others are in the series whose
-consumergroup is OTHER: the sum of offsets, lags and members, the maximum of seconds and ratios.
+All are gauges, since the gateway that shows them can change.  Groups beyond the limit are in the
+series with the consumergroup OTHER, which has the sum of offsets, lags and members, and the maximum
+of seconds and ratios.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def group_metrics(state: ClusterState, settings: ClusterSettings) -> Iterator[Fa
 
 
 def _broker_info(brokers: Iterable[Broker]) -> Series:
-    """Return the gateways: Strimzi's dashboard takes its list of clusters from these."""
+    """Return a metric of the gateways; Strimzi's dashboard takes its list of clusters from it."""
     name = "kafka_broker_info"
     lines = [
         line(name, f"{label('address', _address(each))},{label('id', str(each.node_id))}", 1)
@@ -72,7 +73,7 @@ def _broker_info(brokers: Iterable[Broker]) -> Series:
 
 
 def _address(broker: Broker) -> str:
-    """Return the address of its first listener."""
+    """Return the address of a gateway's first listener."""
     first = next(iter(broker.endpoints), None)
     return "" if first is None else f"{url_host(first.host)}:{first.port}"
 

@@ -1,9 +1,9 @@
 """OffsetCommit: versions 2-10.
 
 Offsets are in the metadata log before the answer.  Differs from Kafka: retention_time_ms (v2-4) is
-ignored, offsets.retention.minutes counts; the string of metadata is bounded in bytes of UTF-8; and
-offsets of more than OFFSETS_AT_ONCE partitions are committed in parts, so that no commit delays
-others or is too large for a log entry.
+ignored, and offsets.retention.minutes holds.  The limit on metadata is in bytes of UTF-8.  Offsets
+of more than OFFSETS_AT_ONCE partitions are committed in parts, so that no commit delays others or
+is too large for a log entry.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class _Row(NamedTuple):
-    """One partition of the request; code: its error before any proposal."""
+    """A partition of the request.  code: an error that was found before any proposal."""
 
     offset: OffsetToCommit
     code: ErrorCode
@@ -124,9 +124,9 @@ class OffsetCommit:
     async def _commit(
         self, request: OffsetCommitRequest, rows: list[_Row], unknown: ErrorCode
     ) -> list[ErrorCode]:
-        """Commit even if no offset is left, because the member must be checked.
+        """Commit the valid offsets; even if there is none, this checks the member.
 
-        As in Kafka, a request that names only unknown partitions does not get so far.
+        As in Kafka, the member is not checked if the request names only unknown partitions.
         """
         are_unknown = [row.code in _UNKNOWN for row in rows]
         if rows and all(are_unknown):

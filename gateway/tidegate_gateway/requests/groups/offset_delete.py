@@ -1,7 +1,7 @@
 """OffsetDelete: version 0 (KIP-496).
 
-Offsets of topics that a member subscribes to stay.  An offset that was never committed counts as
-deleted.
+Offsets of topics to which a member subscribes are not deleted.  An offset that was never committed
+counts as deleted.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from ...network.call import Call
 from ...network.turns import Turns
 from .group_errors import refusal_code
 
-# Else the event of very many offsets would not fit a log entry.  If a later part is refused, the
-# earlier deletions stand, and the client may repeat the request.
+# The limit of one proposal, since the event of very many offsets would not fit into a log entry.
+# If a later part is refused, the earlier deletions stay, and the client may repeat the request.
 OFFSETS_AT_ONCE: Final = 2_000
 _CODES = {
     OffsetDeletionRefusal.NOT_HOLDER: ErrorCode.NOT_COORDINATOR,

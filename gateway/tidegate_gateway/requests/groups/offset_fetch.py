@@ -1,7 +1,7 @@
 """OffsetFetch: versions 1-10.
 
 Differs from Kafka: any gateway answers, not only the group's, from a replica that has read the
-metadata log to its end.  For a group that gateways forward, the source of its link answers.
+metadata log to its end.  For a forwarded group the source of its link answers.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class OffsetFetch:
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
-        """Answer for each group; versions that know one group are turned into the newer form."""
+        """Answer for each group; requests of one group are first turned into the newer form."""
         wanted = [_single_group(request)]
         if call.version >= SEVERAL_SINCE:
             wanted = list(_without_repeats(request.groups))
@@ -86,9 +86,7 @@ class OffsetFetch:
     async def _from_source(
         self, call: Call, wanted: OffsetFetchRequestGroup, require_stable: bool, late: float
     ) -> OffsetFetchResponseGroup:
-        """Return the source's answer for a group of a link.  late: time of trio at which to give
-        up.
-        """
+        """Return the source's answer for a group of a link.  late: the deadline on trio's clock."""
         with trio.move_on_at(late):
             return await self._forwarded(call, wanted, require_stable)
         return _refused(wanted, ErrorCode.NOT_COORDINATOR)
@@ -137,7 +135,7 @@ class OffsetFetch:
     async def _all_partitions(
         self, group_id: str, topic_id: bytes, turns: Turns, pending: _Pending
     ) -> list[OffsetFetchResponsePartitions]:
-        """Return the offsets of a topic as of one moment."""
+        """Return all offsets of a topic, as of one moment."""
         rows: list[OffsetFetchResponsePartitions] = []
         of_topic = self._offsets(group_id).get(topic_id, {}).copy()
         for index in await in_order(of_topic, turns):
@@ -180,7 +178,7 @@ class OffsetFetch:
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """The offsets that open transactions have staged, if a request minds them (KIP-447)."""
+    """The offsets that open transactions have staged, for require_stable (KIP-447)."""
 
     state: ClusterState | None
 
@@ -192,7 +190,7 @@ class _Pending:
         committed: CommittedOffset | None,
         code: ErrorCode = ErrorCode.NONE,
     ) -> OffsetFetchResponsePartitions:
-        """Return the answer for a partition; the consumer asks again while its offset is open."""
+        """Return the answer for a partition: an error while a transaction has staged its offset."""
         state = self.state
         if state is not None and state.transactions.is_pending(group_id, (topic_id, index)):
             return _partition(index, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
@@ -202,7 +200,7 @@ class _Pending:
 def _without_repeats(
     groups: Iterable[OffsetFetchRequestGroup],
 ) -> Iterator[OffsetFetchRequestGroup]:
-    """Drop repeated requests for all offsets of a group: each answer is unbounded."""
+    """Drop repeated requests for all offsets of a group, since such answers have no size limit."""
     whole: set[str] = set()
     for each in groups:
         if each.topics is None:
@@ -223,7 +221,7 @@ def _single_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
 
 
 def _refused(wanted: OffsetFetchRequestGroup, code: ErrorCode) -> OffsetFetchResponseGroup:
-    """Version 1 has no field for a group's error, so each partition carries it as well."""
+    """Return a refusal.  Each partition has the code, too: version 1 has none for the group."""
     topics = [
         OffsetFetchResponseTopics(
             name=topic.name,

@@ -82,7 +82,7 @@ def _of_several(caller: Caller, request: OffsetFetchRequest) -> Guarding:
             group.topics, out = yield from parted(
                 group.topics, lambda each: _may_see(caller, each, by_id=by_id)
             )
-            # A group that is named twice is answered once.
+            # A group that is named twice gets one answer.
             denied.setdefault(group.group_id, out)
     request.groups = groups
     response = OffsetFetchResponse()

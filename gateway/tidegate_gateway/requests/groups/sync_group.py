@@ -1,7 +1,7 @@
 """SyncGroup: versions 0-5.
 
-The leader's assignment is in the metadata log before any member gets its part.  From version 5 on a
-request must name its protocol and the protocol's type (KIP-559).
+The leader's assignments are in the metadata log before any member gets its own.  From version 5 on
+a request must name its protocol and the protocol's type (KIP-559).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SyncGroup:
     messages: ClassVar[ModuleType] = messages
 
     async def handle(self, call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
-        """Store or return the assignment, and wait."""
+        """Store the leader's assignments, or wait for the member's assignment."""
         if lacks_protocol(request, call.version):
             return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         wanted = SyncRequest(

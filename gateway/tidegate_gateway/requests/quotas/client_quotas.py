@@ -1,10 +1,11 @@
 """DescribeClientQuotas and AlterClientQuotas: versions 0-1 (KIP-546).
 
-Answers have the parts of an entity and its quotas in the order of Kafka's, which is that of hash
-tables: clients compare whole answers.
+The parts and quotas of an entity have the same order as in Kafka's answers, where it comes from
+hash tables: clients compare whole answers.
 
-Differs from Kafka: an entity that a request names twice is left as it is, where Kafka changes it
-and answers an error; ip entities are addresses, not host names; long requests are several changes.
+Differs from Kafka: an entity that a request names twice does not change, while Kafka changes it and
+answers an error.  ip entities are addresses, not host names.  A long request is made in several
+changes.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class DescribeClientQuotasHandler:
     async def handle(
         self, call: Call, request: DescribeClientQuotasRequest
     ) -> DescribeClientQuotasResponse:
-        """Answer with all entities that the filter matches, as of one moment."""
+        """Return all entities that the filter matches, as of one moment."""
         components = [
             (each.entity_type, each.match_type, each.match) for each in request.components
         ]
@@ -116,7 +117,7 @@ class DescribeClientQuotasHandler:
 
 @dataclass(slots=True)
 class _Entry:
-    """An entry of a request, its changes if it is sound, and its error."""
+    """An entry of a request, its changes if it is valid, and its error if not."""
 
     sent: AlterClientQuotasRequestEntryData
     changes: list[QuotaChange]
@@ -149,7 +150,7 @@ class AlterClientQuotasHandler:
     async def handle(
         self, call: Call, request: AlterClientQuotasRequest
     ) -> AlterClientQuotasResponse:
-        """Answer entity by entity; the quotas of one change all or none.
+        """Answer for each entity; either all quotas of an entity change, or none.
 
         Raises:
           CoordinatorUnavailable: the outcome is unknown.
@@ -187,7 +188,7 @@ def _parts(entity: QuotaEntity) -> list[tuple[EntityType, str]]:
 
 
 def _place(kind: str) -> int:
-    """Return the place of a type of entities; unknown ones are last."""
+    """Return the place of an entity type in the order; unknown types come last."""
     return _PARTS.index(kind) if kind in _PARTS else len(_PARTS)
 
 
@@ -211,7 +212,7 @@ def _changes(entity: QuotaEntity, ops: list[OpData]) -> Iterator[QuotaChange]:
     """Yield the changes of an entity; the removal of a quota that cannot exist changes nothing.
 
     Raises:
-      QuotaRefused: one of them is wrong.
+      QuotaRefused: one of the changes is wrong.
     """
     keys = [each.key for each in ops]
     if len(set(keys)) < len(keys):
@@ -237,7 +238,7 @@ async def _refuse_repeated(entries: list[_Entry], turns: Turns) -> None:
 
 
 def _repeated(entity: QuotaEntity) -> str:
-    """Return Kafka's text for an entity or a key of it that occurs twice."""
+    """Return Kafka's text for a repeated entity, or for an entity with a repeated key."""
     named = ", ".join(f"{kind}={name or None}" for kind, name in _parts(entity))
     return f"Ignoring duplicate entity ClientQuotaEntity(entries={{{named}}})".replace(
         "=None", "=null"

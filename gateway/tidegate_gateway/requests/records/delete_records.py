@@ -85,13 +85,15 @@ class DeleteRecordsHandler:
         return DeleteRecordsPartitionResult(index, NO_LOW_WATERMARK, code)
 
     async def _delete(self, deletions: list[Deletion]) -> list[int | DeletionRefusal]:
-        """Delete below offsets that are known now: records that are acknowledged later must
-        stay.  Internal topics have no answer.
+        """Delete below the present offsets, since records that are acknowledged later must stay.
+
+        The result has no answers for internal topics.
         """
         look = Look(self.coordinator)
         await look.take({each.topic for each in deletions})
         wanted = [each for each in deletions if each.topic not in INTERNAL_TOPICS]
-        known = await self._with_offsets(look, wanted)  # of all, before any is waited for
+        # for all partitions, before the first proposal
+        known = await self._with_offsets(look, wanted)
         answers: list[int | DeletionRefusal] = []
         policy = self.cluster.default_of("cleanup.policy")
         for first in range(0, len(known), PARTITIONS_PER_PROPOSAL):
@@ -101,7 +103,7 @@ class DeleteRecordsHandler:
         return answers
 
     async def _with_offsets(self, look: Look, deletions: list[Deletion]) -> list[Deletion]:
-        """Replace HIGH_WATERMARK by the ends of the partitions."""
+        """Replace HIGH_WATERMARK by the present end of each partition."""
         turns = Turns()
         known: list[Deletion] = []
         for each in deletions:
@@ -114,9 +116,7 @@ class DeleteRecordsHandler:
         return known
 
     def _end(self, topic: Topic | None, index: int) -> int:
-        """Return the end of a partition; 0 if it does not exist, so that a later one loses no
-        record.
-        """
+        """Return a partition's end; 0 if it does not exist, so that a later one loses no record."""
         if topic is None or not 0 <= index < len(topic.partition_numbers):
             return 0
         partition = self.coordinator.state.partitions.get(topic.partition_numbers[index])

@@ -1,10 +1,11 @@
 """DescribeProducers: version 0 (KIP-664).
 
 Differs from Kafka: any gateway answers for any partition; last_timestamp is the log's time of the
-producer's last write, not the time stamp of its records; a partition that is asked for twice is
-answered once; the epoch of a coordinator is 0, of one transaction at least, else -1.  Of a
-partition with more producers than MAX_OF_PARTITION those with an open transaction are shown, and
-as many others as fit; beyond MAX_PRODUCERS in an answer further partitions get INVALID_REQUEST.
+producer's last write, not the time stamp of its records.  A partition that is named twice gets one
+answer.  The coordinator epoch is 0 for a producer with a transactional id, otherwise -1.  If a
+partition has more producers than MAX_OF_PARTITION, the answer has those with an open transaction,
+and then the newest of the others.  After MAX_PRODUCERS in an answer, further partitions get
+INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class DescribeProducersHandler:
     async def handle(
         self, call: Call, request: DescribeProducersRequest
     ) -> DescribeProducersResponse:
-        """Answer partition by partition."""
+        """Answer for each partition."""
         await self.coordinator.catch_up()
         turns, left = Turns(), MAX_PRODUCERS
         answer = DescribeProducersResponse()
@@ -105,7 +106,7 @@ class DescribeProducersHandler:
 
 
 def _shown(partition: Partition, opened: dict[int, int]) -> list[int]:
-    """Return the producers that are shown, without a look at each of a million."""
+    """Return the producers to show, without a walk over all of perhaps a million."""
     producers = partition.producers
     if len(producers) <= MAX_OF_PARTITION:
         return list(producers)
@@ -114,9 +115,7 @@ def _shown(partition: Partition, opened: dict[int, int]) -> list[int]:
 
 
 def _asked(request: DescribeProducersRequest) -> dict[str, dict[int, None]]:
-    """Return each partition once: a request of few bytes must not list 100,000 producers many
-    times.
-    """
+    """Return each partition once, so that few bytes cannot list 100,000 producers many times."""
     asked: dict[str, dict[int, None]] = {}
     for topic in request.topics:
         asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))

@@ -1,4 +1,4 @@
-"""The feature of records: Produce, Fetch, and what clients ask about offsets and producers."""
+"""The feature of records: Produce, Fetch, and requests about offsets and producers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def records_feature(
 ) -> Feature:
     """Return the feature.  authority: None without an authorizer.
 
-    Produce and Fetch check rights themselves: Fetch those to the partitions of its session.
+    Produce and Fetch check rights themselves.  Fetch checks the partitions of its session.
     """
     mirrored = _mirrored(ground, writes, links)
     most = ground.settings.int("link.forward.bytes.max")
@@ -138,7 +138,7 @@ def _fetch_row(
         holds_nothing=True,
         waits=Waits.FOR_RECORDS,
         is_of_members=True,
-        # The last read of all its partitions is one step; see fetch_waiters.py.
+        # A fetch's last look at all its partitions is one step; see fetch_waiters.py.
         max_elements=15_000,
     )
 

@@ -1,29 +1,29 @@
 """Fetch: versions 4-18.
 
-Partitions are served in the order asked, whole batches only, the one that holds the offset first.
-If a partition has records, the fetch is answered at once; else it waits for the metadata log to
-grow.
+Partitions are served in the requested order.  An answer has whole batches only, from the batch that
+holds the offset on.  If a partition has records, the fetch gets an answer at once.  Otherwise it
+waits for the metadata log to grow.
 
-A consumer whose rack is another zone is sent to a gateway there (KIP-392).  That answer comes at
-once and without records, as in Kafka; see read_steering.py.  A draining gateway answers
-NOT_LEADER_OR_FOLLOWER, so that consumers look for the leader again; one that does not learns where
-to go.  A gateway that is cut off from the metadata log answers it after the wait, for partitions of
-which it knows no more records; with an authorizer at once for all, since its rights may be stale.
-One that is cut off from the object store answers it for records that it cannot read.
+A consumer whose rack is another zone is sent to a gateway there (KIP-392).  As in Kafka, this
+answer comes at once and without records; see read_steering.py.  A draining gateway answers
+NOT_LEADER_OR_FOLLOWER, so that consumers look for the leader; if one does not, the answer names a
+gateway.  A gateway that is cut off from the metadata log gives this error after the wait, for
+partitions without further known records; with an authorizer at once for all, since its ACLs may be
+stale.  A gateway that is cut off from the object store gives it for records that it cannot read.
 
-Differs from Kafka: an answer never ends in a cut batch; an OFFSET_OUT_OF_RANGE names high watermark
-and log start; a fetch with a replica id is refused and changes nothing (CVE-2018-1288), since
-gateways do not follow each other.
+Differs from Kafka: an answer never ends in a cut batch.  An OFFSET_OUT_OF_RANGE has the high
+watermark and the log start.  A fetch with a replica id is refused and changes nothing
+(CVE-2018-1288), since gateways do not replicate from each other.
 
-A fetch that brings its client above a quota is answered without records, and with throttle_time_ms;
-its session continues as it was (KIP-219).  The client asks again for the same.
+If a fetch takes its client above a quota, the answer has throttle_time_ms and no records, and the
+session does not change (KIP-219).  The client then sends the same fetch again.
 
-If a client names the epoch of its last record, and that record lies beyond the epoch's end, the
-answer holds the end (KIP-595).  Consumers ask OffsetForLeaderEpoch for it, once a new epoch fences
-them (KIP-320).
+If a client names the epoch of its last record, and that record is after the epoch's end, the answer
+has the end of the epoch (KIP-595).  Consumers get it by OffsetForLeaderEpoch, when a new epoch
+fences them (KIP-320).
 
-INCONSISTENT_TOPIC_ID cannot arise: a topic is looked up by its id alone, so a topic that was
-deleted and created again is UNKNOWN_TOPIC_ID.
+INCONSISTENT_TOPIC_ID cannot occur, since topics are looked up only by id: after a topic is deleted
+and created again, the old id is UNKNOWN_TOPIC_ID.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ from ...zones.read_steering import Elsewhere, ReadSteering
 from .fetch_answer import Look
 
 TOPIC_IDS_FROM: Final = 13
-# Clients of older versions do not know storage errors, and treat them as fatal.
+# Clients with older versions do not know storage errors, and treat them as fatal.
 STORAGE_ERRORS_FROM: Final = 6
 READ_COMMITTED: Final = 1
-# One round may load only the index of a segment.
+# A fetch may need several rounds of loading: one may load only the index of a segment.
 _LOAD_ROUNDS: Final = 4
 LOOKED_AT_ONCE: Final = 2_000
 # The bytes of an answer and of a partition in it, without records.
@@ -102,14 +102,14 @@ class Fetch:
 
     @property
     def sends_away(self) -> bool:
-        """Whether clients should turn to other gateways."""
+        """Whether clients should use other gateways."""
         coordinator = self.coordinator
         if self.authority is not None and coordinator.is_stale:
             return True
         return coordinator.state.gateways.sends_away(coordinator.incarnation)
 
     def on_change(self, touched: set[int]) -> None:
-        """Wake the fetches that wait for a changed partition; a listener of the coordinator."""
+        """Wake the fetches that wait for a changed partition; the coordinator calls this."""
         if not self.waiters:
             return
         self.waiters.on_change(touched)
@@ -117,7 +117,7 @@ class Fetch:
             self.waiters.wake_all()
 
     async def handle(self, call: Call, request: FetchRequest) -> FetchResponse:
-        """Answer with records, or with none once max_wait_ms is over."""
+        """Answer with records, or without records after max_wait_ms."""
         version = call.version
         if _replica_id(request) >= 0:
             return _refuse_replica(request)
@@ -163,7 +163,7 @@ class Fetch:
         times.local.add(trio.current_time() - began - waited_seconds)
 
     def _note_topics(self, pairs: Iterable[tuple[Wanted, PartitionData]]) -> None:
-        """Count the partitions that brought records or an error."""
+        """Count the partitions with records or an error."""
         topics, counters = self.coordinator.state.topics, self.counters.topics
         for wanted, data in pairs:
             if not (data.records or data.error_code):
@@ -178,12 +178,12 @@ class Fetch:
                 counters.fetch_failed(topic.name)
 
     def _deadline(self, call: Call, request: FetchRequest, now: float) -> float:
-        """Return until when the fetch may wait: no longer than its client's session lasts."""
+        """Return the deadline of a fetch's wait, at most the end of its client's session."""
         max_wait_ms = min(request.max_wait_ms, self.settings.max_wait_ms)
         return min(now + max_wait_ms / 1000, call.peer.session_ends_at)
 
     def _max_bytes(self, call: Call, request: FetchRequest) -> int:
-        """Return how many bytes the client, its quota and the settings admit in one answer."""
+        """Return how many bytes an answer may have, by the request, the quota and the settings."""
         max_bytes = min(request.max_bytes, self.settings.max_bytes)
         most_bytes = call.cost.fetch_bytes if call.cost is not None else None
         return max_bytes if most_bytes is None else min(max_bytes, most_bytes)
@@ -201,10 +201,10 @@ class Fetch:
         reading: _Reading,
         deadline: float,
     ) -> Look:
-        """Look until the fetch has min_bytes or an error, or its time is over."""
+        """Look until the fetch has min_bytes or an error, or until its deadline."""
         while True:
             look = await reading.read()
-            # A fetch must not wait for records that exist and are only not loaded yet.
+            # A fetch must not wait for new records if existing ones are only not loaded yet.
             is_enough = (
                 look.bytes_read >= reading.min_bytes
                 or look.is_cut_short
@@ -236,11 +236,10 @@ class Fetch:
 class _Reading:
     """One fetch, over all its looks.
 
-    min_bytes: with so many bytes the fetch is answered, as of the last look.  _max_bytes: that the
-      client and the gateway's settings admit.  _room_bytes: the largest reply.
-    _proof: whether the replica was at the log's end; False if the log could not be read.
-    _rights_as_of: the version of the ACLs by which the last look was taken.
-    work: what the fetch cost so far.
+    min_bytes: that suffice for an answer, as of the last look.  _max_bytes: the limit by request,
+    quota and settings.  _room_bytes: the largest reply by the free memory.  _rights_as_of: the
+    version of the ACLs at the last look.  work: the cost of the fetch so far.
+    _proof: whether the replica was read to the log's end; None if not tried, False if it failed.
     """
 
     __slots__ = (
@@ -287,7 +286,7 @@ class _Reading:
         self.min_bytes = self._min_bytes
 
     async def read(self) -> Look:
-        """Look, load what is missing, and look again."""
+        """Look, load missing runs, and look again."""
         if self._last is None and len(self._wanted) > LOOKED_AT_ONCE:
             self._rights_as_of = self._fetch.coordinator.state.acls.version
             self._last = await self._glance()
@@ -295,7 +294,7 @@ class _Reading:
         rounds = loading_bytes = 0
         memory = self._fetch.reply_memory
         self._room_bytes = memory.reply_bytes
-        # Half of the room, because the next batch may not fit.
+        # Half of the room, since the next batch may not fit into the other half.
         self.min_bytes = min(self._min_bytes, self._room_bytes // 2)
         try:
             while True:
@@ -319,12 +318,13 @@ class _Reading:
                     # The replica may not know yet that the objects were deleted or merged.
                     await self._catch_up()
         finally:
-            # The reply is built, and booked by its connection, before another fetch looks.
+            # Before another fetch looks, the connection counts the reply's memory.
             memory.used_bytes -= loading_bytes
 
     async def _glance(self) -> Look:
-        """Look at many partitions in turns, and read nothing.  The deciding look after it runs
-        without a pause (fetch_waiters.py), and finds most partitions unchanged.
+        """Look at many partitions in turns, without reading records.
+
+        The next look has no checkpoint (fetch_waiters.py), but finds most partitions unchanged.
         """
         reader = self._fetch.reader
         look = self._look_with(ReadPass(reader.ready, reader.index_of, {}, 0, bytes_read=1))
@@ -395,7 +395,7 @@ def _by_topic(
 
 
 def _answer_bytes(look: Look) -> int:
-    """Return about how many bytes an answer takes; 0 without records, which uses no quota."""
+    """Return about how many bytes an answer takes; 0 without records, which does not count."""
     if not look.bytes_read:
         return 0
     full = sum(1 for each in look.answers if each.records)
@@ -417,7 +417,7 @@ def _replica_id(request: FetchRequest) -> int:
 
 
 def _refuse_replica(request: FetchRequest) -> FetchResponse:
-    """Answer as Kafka answers a replica that may not follow."""
+    """Return Kafka's answer to an unauthorized replica."""
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topics = [
         FetchableTopicResponse(

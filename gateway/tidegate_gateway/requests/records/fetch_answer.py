@@ -48,10 +48,10 @@ _UNPROVEN: Final = frozenset(
 class Look:
     """See the module's head.
 
-    seen: partition number -> end at the last look.  is_doubtful: holds an answer that only a
-    replica at the log's end may give.  moves: how many partitions are to be read elsewhere.
-    _read_up: the number of each partition that has nothing to read; -1 for the others.
-    rights: the rights of the client; None without an authorizer.
+    seen: partition number -> end offset in this look.  is_doubtful: has an answer that needs a
+    replica at the log's end.  moves: how many partitions the client should read elsewhere.
+    _read_up: for each answer, the number of its partition if there is nothing to read; otherwise
+    -1.  rights: the rights of the client; None without an authorizer.
     """
 
     __slots__ = (
@@ -108,9 +108,7 @@ class Look:
 
     @property
     def is_cut_short(self) -> bool:
-        """Return whether a partition has more records than the answer holds, because they are not
-        in memory.
-        """
+        """Return whether a partition has further records that are not in memory."""
         return self._plan.is_cut_short
 
     @property
@@ -124,22 +122,20 @@ class Look:
         return self._plan.unread
 
     def misses(self, min_bytes: int, *, is_first: bool) -> list[Miss]:
-        """Return the ranges to load; after a first load only if the answer is still empty."""
+        """Return the ranges to load; after the first load only if the answer is still too small."""
         if not is_first and (self.has_error or self.bytes_read >= max(min_bytes, 1)):
             return []
         return self._plan.misses(min_bytes)
 
     def let_go(self) -> None:
-        """Release all records: another look will follow, perhaps much later."""
+        """Release all records, since another look follows, perhaps much later."""
         self._plan.known = {}
         if self._plan.bytes_read:
             for answer in self.answers:
                 answer.records = b""
 
     def repeat(self, earlier: Look, at: int) -> bool:
-        """Repeat the last answer of the partition at that place if it has not changed; most have
-        not.
-        """
+        """Repeat the last answer of a partition if nothing has changed, as for most partitions."""
         number = earlier._read_up[at]
         partition = self._state.partitions.get(number)
         answer = earlier.answers[at]
@@ -165,8 +161,8 @@ class Look:
             return
         found = _check(request, partition)
         if self._sends_away:
-            # This error is retriable, and consumers look for the leader again: metadata already
-            # names another.
+            # This error is retriable, and consumers look for the leader again; metadata already
+            # names another gateway.
             found = ErrorCode.NOT_LEADER_OR_FOLLOWER
         if isinstance(found, EpochEndOffset):
             self._tell_diverging(request.partition, found, partition)
@@ -195,7 +191,8 @@ class Look:
         try:
             pieces = _pieces(records, self._min_file_bytes)
         except FileChanged:
-            # The client asks again at once, and the records are then read from another place.
+            # The client asks again at once, and the gateway then reads the records from another
+            # place.
             self._fail(request.partition, ErrorCode.KAFKA_STORAGE_ERROR, partition)
             return
         self.seen[partition.number] = end
@@ -218,8 +215,9 @@ class Look:
     def _upto(self, partition: Partition, offset: int, end: int) -> int:
         """Return where the records of the answer must end.
 
-        The marker of an abort may have been lost in a hole.  Without it, a reader of committed
-        records drops later records of the producer, but only those of the same answer.
+        A hole may have swallowed the marker of an abort.  Without the marker, a read_committed
+        consumer drops later records of the producer, but only those in the same answer.  So an
+        answer ends at a hole.
         """
         return partition.runs.hole_after(offset, end) if self._is_committed_only else end
 
@@ -235,23 +233,22 @@ class Look:
         return [AbortedTransaction(producer_id, first) for first, producer_id in rows]
 
     def _tell_diverging(self, index: int, end: EpochEndOffset, partition: Partition) -> None:
-        """The client must first truncate, so no record is read and the answer goes out at once."""
+        """Answer at once and without records: the client must truncate first."""
         self.has_error = True
         answer = _failed(index, _OK, partition)
         answer.diverging_epoch = end
         self.answers.append(answer)
 
     def without_storage_errors(self) -> None:
-        """Answer NOT_LEADER_OR_FOLLOWER instead: it is retriable, too, and older clients know
-        it.
-        """
+        """Answer NOT_LEADER_OR_FOLLOWER instead: it is also retriable, and known to old clients."""
         for answer in self.answers:
             if answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
                 answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def disown_ends(self) -> None:
-        """Send a consumer that has read all records known here to other gateways; call nothing
-        after it.  Only they know of newer records.
+        """Send a consumer to other gateways for partitions without further known records.
+
+        Only other gateways know newer records.  This is the last call of a look.
         """
         for at, number in enumerate(self._read_up):
             partition = self._state.partitions.get(number)
@@ -262,7 +259,7 @@ class Look:
                 self._sends_away = True
 
     def disown_unread(self) -> None:
-        """Send a consumer of records that cannot be read here to other gateways."""
+        """Send a consumer to other gateways for records that cannot be read here."""
         for answer in self.answers:
             if answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
                 answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -270,11 +267,11 @@ class Look:
 
     @property
     def sends_away(self) -> bool:
-        """Return whether the client should turn to other gateways."""
+        """Return whether the client should use other gateways."""
         return self._sends_away
 
     def lead_away(self, away: Away | None, asked: Sequence[Wanted]) -> None:
-        """Name the gateway to go to beside the error; None: the error is enough."""
+        """Add the preferred gateway to NOT_LEADER_OR_FOLLOWER errors; None for no gateway."""
         if away is None:
             return
         for wanted, answer in zip(asked, self.answers, strict=True):
@@ -314,9 +311,9 @@ class Look:
         return self._state.partitions.get(topic.partition_numbers[index])
 
     def _is_ahead_of_copy(self, found: ErrorCode, wanted: Wanted, partition: Partition) -> bool:
-        """Return whether a client asks for what a copy of another cluster does not have yet.
+        """Return whether a client asks for an offset that a copy does not have yet.
 
-        The client has read at the source; out of range would have it begin elsewhere.
+        The client has read at the source, and OFFSET_OUT_OF_RANGE would reset its position.
         """
         is_beyond = wanted.request.fetch_offset > partition.next_offset
         if found != ErrorCode.OFFSET_OUT_OF_RANGE or not is_beyond:
@@ -336,7 +333,8 @@ class Look:
 def _failed(index: int, code: ErrorCode, partition: Partition | None) -> PartitionData:
     answer = PartitionData(index, code, -1, -1, -1, records=b"")
     if partition is not None:
-        answer.aborted_transactions = None  # as Kafka: the list is empty only if it is unknown
+        # as in Kafka; the list is empty only if the partition is unknown
+        answer.aborted_transactions = None
         answer.high_watermark = partition.next_offset
         answer.last_stable_offset = partition.last_stable_offset
         answer.log_start_offset = partition.log_start
@@ -344,7 +342,7 @@ def _failed(index: int, code: ErrorCode, partition: Partition | None) -> Partiti
 
 
 def epoch_error(current_leader_epoch: int, partition: Partition) -> ErrorCode:
-    """Return the error of the epoch that a client knows; -1 means that it knows none."""
+    """Return the error of the leader epoch in a request; -1 means that the client knows none."""
     if current_leader_epoch in (_NO_EPOCH, partition.leader_epoch):
         return ErrorCode.NONE
     is_newer = current_leader_epoch > partition.leader_epoch
@@ -354,9 +352,9 @@ def epoch_error(current_leader_epoch: int, partition: Partition) -> ErrorCode:
 def _check(request: FetchPartition, partition: Partition) -> ErrorCode | EpochEndOffset:
     """Return the error of a partition's request, in Kafka's order of checks.
 
-    Or return the end of the epoch of the client's last record, if that record lies beyond it.  The
-    present epoch has no proven end here: an offset beyond it is out of range, where Kafka answers a
-    diverging epoch, too.
+    If the client's last record is after the end of its epoch, return this end.  The present epoch
+    has no proven end here, so an offset after it is out of range; Kafka would answer with a
+    diverging epoch.
     """
     present, fetched = partition.leader_epoch, request.last_fetched_epoch
     if request.current_leader_epoch not in (_NO_EPOCH, present):
@@ -371,8 +369,9 @@ def _check(request: FetchPartition, partition: Partition) -> ErrorCode | EpochEn
 
 
 def _pieces(pieces: list[Piece], min_file_bytes: int) -> list[Buffer]:
-    """Read small parts of files.  Of larger parts the codec needs only the length; the transport
-    sends them.
+    """Return the pieces, with small parts of files read.
+
+    The codec needs only the length of larger parts, which the transport sends.
     """
     return [
         piece.read()

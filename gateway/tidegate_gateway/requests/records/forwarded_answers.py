@@ -1,4 +1,4 @@
-"""The answer to a client whose batch was forwarded, from the source's answer.  Pure."""
+"""Makes the answer to a client from the source's answer about a forwarded batch.  Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FENCED_TEXT: Final = "the source of the topic takes no writes now"
 def parts_by_place(
     response: ProduceResponse, version: int
 ) -> dict[tuple[TopicKey, int], PartitionProduceResponse]:
-    """Return the answers by topic name and partition; in versions with topic ids, by topic id."""
+    """Return the answers by topic name and partition, or by topic id in versions with ids."""
     return {
         (_key(topic, version), part.index): part
         for topic in response.responses
@@ -35,8 +35,9 @@ def _key(topic: TopicProduceResponse, version: int) -> TopicKey:
 def code_for_client(code: int, size_bytes: int, max_message_bytes: int, version: int) -> int:
     """Return the error code that the client gets.
 
-    A batch within the topic's limit is too large only while the topic is switched: its source's
-    limit is 0 then.  A client that hears so would split the batch, and fail.
+    If a batch is within the topic's limit, MESSAGE_TOO_LARGE means that the topic is being
+    switched: then the source's limit is 0.  With this error a client would split the batch, and
+    fail.
 
     size_bytes: of the batch.  max_message_bytes: of its topic.  version: of the client's request.
     """

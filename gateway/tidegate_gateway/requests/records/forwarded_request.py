@@ -1,4 +1,4 @@
-"""The batches of one client's request that one broker of a source gets, and their answers."""
+"""The batches of a client's request that go to one broker of a source, and their answers."""
 
 from __future__ import annotations
 
@@ -32,8 +32,10 @@ from .produce_rules import MAY_ADD_SINCE
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MirroredBatch:
-    """A batch to a mirrored topic.  limit_bytes: the largest batch of the topic that is known.
-    shown_id: the source's id of the topic, and topic_id the stored one.
+    """A batch to a mirrored topic.
+
+    limit_bytes: the topic's known max.message.bytes.  shown_id: the source's id of the topic.
+    topic_id: the stored id.
     """
 
     topic_id: bytes
@@ -51,7 +53,7 @@ class MirroredBatch:
         return self.topic_id, self.data.index
 
     def key(self, version: int) -> tuple[TopicKey, int]:
-        """Return how a version names the partition."""
+        """Return the partition's key in answers of a version."""
         return self.shown_id if version >= TOPIC_IDS_FROM else self.topic, self.data.index
 
 
@@ -106,7 +108,7 @@ class ForwardedRequest:
         )
 
     def release(self) -> None:
-        """Forget the batches' bytes, which are sent: they lie in the buffer of the connection."""
+        """Drop the references to the bytes of sent batches, which are in a receive buffer."""
         for each in self._batches:
             each.data.records = None
 
@@ -146,7 +148,7 @@ class ForwardedRequest:
 
 
 def _versions(transactional_id: str | None, version: int) -> tuple[int, int]:
-    """Return the versions in which a request means the same, and its errors are known (KIP-890)."""
+    """Return the versions in which a request has this meaning, and known errors (KIP-890)."""
     if transactional_id is None:
         return 0, ANY_VERSION
     return (MAY_ADD_SINCE, ANY_VERSION) if version >= MAY_ADD_SINCE else (0, version)

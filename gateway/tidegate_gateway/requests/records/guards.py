@@ -1,5 +1,7 @@
-"""Guards of the APIs of records.  Produce and Fetch check in their handlers: a produce request
-answers batch by batch in two stages, and the partitions of a fetch are those of its session.
+"""Guards of the APIs of records.
+
+Produce and Fetch check rights in their handlers: a produce request has an answer for each batch, in
+two stages, and the partitions of a fetch come from its session.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ def _per_topic(
 ) -> Guard:
     """Return a guard that needs a right to each topic.
 
-    refused: the generated function of the API.  text: goes with its error code.
+    refused: the API's generated function for refusals.  text: for the error code.
     """
 
     def guard(caller: Caller, request: Any) -> Guarding:

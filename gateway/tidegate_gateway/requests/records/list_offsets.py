@@ -1,10 +1,10 @@
 """ListOffsets: versions 1-11.
 
-The answer waits until the replica is proven to be at the log's end: it covers all records that any
-gateway acknowledged before the request.  A search by time is exact to the record (time_search.py).
+The gateway first reads the log to its end, so the answer covers all records that any gateway
+acknowledged before the request.  A search by time is exact to the record (time_search.py).
 
-The end of a copy whose link forwards writes is the source's: the copy is a moment behind, and a
-reader of all that was acknowledged waits for it at that end.
+If a link forwards writes, the end of a copy is the source's end.  The copy lags a moment behind,
+and a reader of all acknowledged records waits until the copy reaches this end.
 
 Differs from Kafka: nothing is tiered, so earliest local (-4) is earliest, and latest tiered (-5)
 and earliest pending upload (-6) are -1, as in Kafka without remote storage.
@@ -68,7 +68,7 @@ _SINCE: Final = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
-# Errors that time or a person mends while the client repeats the request.
+# Errors that may end by themselves, or by an operator, while the client repeats the request.
 _PASSING: Final = (NoSuchObject, StoreMisconfigured, StoreUnavailable, UnknownVersion)
 _EPOCHS_FROM: Final = 4
 _NO_EPOCH: Final = -1
@@ -79,8 +79,9 @@ _log = structlog.get_logger("tidegate.list_offsets", STRANGERS_LINES)
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """A search that has to read records: by time, or for the largest time stamp (-3). end_offset:
-    the answer must lie below it.
+    """A search that has to read records: by time, or for the largest time stamp (-3).
+
+    end_offset: the answer must be below it.
     """
 
     answer: ListOffsetsPartitionResponse
@@ -91,7 +92,7 @@ class _Search:
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A partition whose source says where it ends."""
+    """A partition whose end offset comes from its source."""
 
     answer: ListOffsetsPartitionResponse
     topic: Topic
@@ -99,7 +100,7 @@ class _Copy:
 
     @property
     def place(self) -> Place:
-        """Its topic's name and its index."""
+        """The topic's name, and the partition's index."""
         return self.topic.name, self.answer.partition_index
 
 
@@ -145,10 +146,10 @@ class ListOffsets:
         return True
 
     async def _ask_sources(self, copies: Sequence[_Copy], isolation_level: int) -> None:
-        """Fill in the ends that sources tell; clients ask again for the others.
+        """Fill in the ends that sources return; for the others clients ask again.
 
-        The copy may have been switched meanwhile.  Then the source told where it was switched: the
-        end at a moment since the request came.
+        If the copy was switched meanwhile, the source's end is the offset of the switch.  This was
+        the partition's end at a moment after the request came.
         """
         if not copies:
             return
@@ -164,8 +165,9 @@ class ListOffsets:
                 )
 
     async def _search_all(self, searches: Sequence[_Search], pool: ClientPool) -> None:
-        """Search several partitions at a time; at the deadline the other searches get a retriable
-        error.  Each task takes the next free search.
+        """Search several partitions at a time; each task takes the next free search.
+
+        After the deadline, unfinished searches keep their retriable error.
         """
         if not searches:
             return
@@ -183,7 +185,7 @@ class ListOffsets:
             except _PASSING as error:
                 _log.warning("a search by time could not read the store", error=str(error))
             except PoolBusy:
-                return  # the client asks again
+                return  # the client will ask again
             except CorruptRun:
                 answer.error_code = ErrorCode.CORRUPT_MESSAGE
             else:
@@ -205,11 +207,11 @@ class ListOffsets:
 
 
 def _later(end: SourceEnd, partition: Partition, *, is_committed: bool) -> tuple[int, int]:
-    """Return the end at the source or here, whichever is later, and its epoch.
+    """Return the later one of the source's end and the end here, and its epoch.
 
-    While a topic returns to its source, the end here is the later one.  The answer has no epoch
-    that is newer than the one in Metadata here: clients would take Metadata for old, and wait for
-    newer Metadata.
+    While a topic returns to its source, the end here is later.  If the epoch is newer than the one
+    in this cluster's Metadata, the answer has no epoch: otherwise clients would take their metadata
+    for old, and wait for newer metadata.
     """
     here = partition.last_stable_offset if is_committed else partition.next_offset
     if end.offset < here:
@@ -219,7 +221,7 @@ def _later(end: SourceEnd, partition: Partition, *, is_committed: bool) -> tuple
 
 
 class _Answers:
-    """Answers from the state alone where it can; other partitions become searches or copies."""
+    """Answers from the state alone if possible; other partitions become searches or copies."""
 
     def __init__(
         self,
@@ -244,18 +246,18 @@ class _Answers:
         self.copies: list[_Copy] = []
 
     def answer(self, name: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-        """Return the answer of one partition; a search or its source fills it in later."""
+        """Return the answer about a partition; a search or the source may fill it in later."""
         answer = ListOffsetsPartitionResponse(asked.partition_index)
         partition = self._partition(name, asked.partition_index)
         code = self._check(name, asked, partition)
         if code or partition is None:
             answer.error_code = code
         elif asked.timestamp == MAX_TIMESTAMP or asked.timestamp >= 0:
-            # Until the search is done, the client may ask again.
+            # A retriable error, until the search is done.
             answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             self.searches.append(_Search(answer, partition, asked.timestamp, self._end(partition)))
         elif asked.timestamp == LATEST and self._sources.knows(topic := self._topic(name)):
-            # Until the source has answered, the client may ask again.
+            # A retriable error, until the source has answered.
             answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             self.copies.append(_Copy(answer, topic, partition))
         elif asked.timestamp == LATEST:

@@ -1,13 +1,13 @@
 """OffsetForLeaderEpoch: versions 2-4.
 
-The answer is the largest epoch up to the requested one, and its end offset: the present epoch ends
-at the high watermark, another where the next one began.  With it a consumer detects that a restored
-log gave offsets again (KIP-320); see state/epochs.py.  An unknown epoch is answered with -1, -1, as
-in Kafka.
+The answer is the largest epoch up to the requested one, and its end offset.  The present epoch ends
+at the high watermark, an earlier one at the begin of the next epoch.  By this answer a consumer
+detects that a restored log has assigned offsets again (KIP-320); see state/epochs.py.  As in Kafka,
+the answer for an unknown epoch is -1, -1.
 
-A copy of another cluster's topic is a moment behind, and a consumer may have read further at the
-source.  So the present epoch of a copy has no end here, as for a fetch, and a later epoch is one to
-wait for: either end of the copy would have the consumer read records again.
+A copy of another cluster's topic lags a moment behind, and a consumer may have read further at the
+source.  So, as for a fetch, the present epoch of a copy has no end here, and for a later epoch the
+consumer has to wait.  With an end of the copy the consumer would read records again.
 """
 
 from __future__ import annotations

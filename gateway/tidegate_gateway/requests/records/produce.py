@@ -4,11 +4,11 @@ Stage one checks each batch (produce_rules.py) and appends it to the open WAL ob
 of the request; stage two (produce_answers.py) fills the reply slot once all of its batches are
 settled.  One bad batch fails its partition only.
 
-Of a partition that a request names several times the last batch counts, as in Kafka.
-Differs from Kafka: acks=1 waits for the commit like acks=all.  While a thread looks at the records
-of a batch, its connection reads no further, so its batches keep their order.  Batches to mirrored
-topics may be forwarded to their source (produce_forwarding.py).  A repeat older than its producer's
-last five batches gets DUPLICATE_SEQUENCE_NUMBER if it was certainly written.
+As in Kafka, if a request names a partition several times, only the last batch counts.  Differs from
+Kafka: acks=1 waits for the commit like acks=all.  While a thread checks the records of a batch, the
+connection reads no further request, so batches keep their order.  Batches to mirrored topics may be
+forwarded to their source (produce_forwarding.py).  If a repeated batch is older than its producer's
+last five batches, but was certainly written, it gets DUPLICATE_SEQUENCE_NUMBER.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ from .turned_back import TurnedBack
 
 _log = structlog.get_logger("tidegate.produce")
 
-# About the default of clients' request.timeout.ms.
+# About the default of request.timeout.ms of clients.
 ROOM_SECONDS: Final = 30.0
 
 DENIED: Final = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
@@ -84,10 +84,10 @@ ROWS_A_BATCH: Final = 5
 class _Received:
     """A request in stage one: its version, its client, its bytes and its reply.
 
-    client: whose work the checks of records are.
-    room_by: trio's time until which its batches wait for room.  transactional_flags: of its
-      transactional batches, see BatchFacts; 0: it may have none.  misfit: why these are refused.
-    forwarding: its batches to mirrored topics, if there are any.
+    client: for its share of the threads that check records.  room_by: the deadline of its batches
+    for room, on trio's clock.  transactional_flags: of its transactional batches, see BatchFacts; 0
+    if it may not have any.  misfit: why these are refused.  forwarding: has an entry if there are
+    batches to forward.
     """
 
     version: int
@@ -124,7 +124,7 @@ class Produce:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether clients should turn to other gateways."""
+        """Whether clients should use other gateways."""
         coordinator = self.coordinator
         return coordinator.state.gateways.sends_away(coordinator.incarnation)
 
@@ -195,14 +195,15 @@ class Produce:
             await received.turns.count()
 
     def _error_here(self, peer: Peer) -> tuple[ErrorCode, str] | None:
-        """Return why clients should turn to other gateways.  The error is retriable; clients look
-        for the leader again, and metadata then names another.
+        """Return the error if clients should use other gateways.
+
+        It is retriable: clients look for the leader again, and metadata then names another gateway.
 
         Raises:
-          CloseConnection: the gateway takes batches, but refused earlier ones of this connection,
-            or abandoned them.  The client may have sent this one before it learned that.  If the
-            log knows nothing of the producer, only the order of batches on a connection tells that
-            some are missing.  On a new connection the client sends them all again, in order.
+          CloseConnection: the gateway accepts batches now, but has refused or abandoned earlier
+            ones of this connection.  The client may have sent the present batch before it saw this.
+            If the log has no state of the producer, only the order on the connection shows that
+            batches are missing.  On a new connection the client sends all of them again, in order.
         """
         if self.is_leaving:
             peer.was_sent_away = peer.was_refused = True
@@ -248,9 +249,10 @@ class Produce:
     async def _writable(
         self, rights: Rights | None, data: TopicProduceData, version: int
     ) -> tuple[Topic | None, tuple[ErrorCode, str] | None]:
-        """Find the topic; the error if the client may not write to it.
+        """Return the topic, or the error if the client may not write to it.
 
-        A name is checked before the topic is looked for: a denial costs no read of the log.
+        If the request has a name, the rights are checked first, so that a denial causes no read of
+        the log.
         """
         by_id = version >= TOPIC_IDS_FROM
         if rights is not None:
@@ -264,12 +266,12 @@ class Produce:
         return topic, None
 
     async def _topic(self, data: TopicProduceData, version: int) -> Topic | None:
-        """Find the topic, reading the log to its end before calling it unknown."""
+        """Return the topic; if it is unknown, first read the log to its end."""
         topics = self.coordinator.state.topics
         key = data.topic_id if version >= TOPIC_IDS_FROM else data.name
         topic = find_topic(topics, key)
         highest = max((each.index for each in data.partition_data), default=0)
-        # A topic that is only mirrored may have been switched to this cluster just now.
+        # A mirrored topic may have been switched to this cluster just now.
         is_whole = topic is not None and highest < len(topic.partition_numbers)
         if topic is not None and is_whole and (not topic.link or self.mirrored.takes(topic)):
             return topic
@@ -291,7 +293,7 @@ class Produce:
             topic = writable_topic(topic, data.index, received.version)
             if received.misfit == ELSEWHERE:
                 received = await self._renewed(received, request)
-            records = cast("memoryview | None", data.records)  # a decoded field is never else
+            records = cast("memoryview | None", data.records)  # a decoded field has no other type
             batch, batch_header, _ = await self._checked(topic, records, received)
             if received.misfit is not None and batch_header.is_transactional:
                 raise BatchRefused(*received.misfit)
@@ -301,7 +303,7 @@ class Produce:
             if not self.writer.has_room:
                 await self._wait_for_room(received.room_by)
             _check_still_in_order(received.connection, topic, data.index)
-            if topic.link:  # it began to return to its source meanwhile
+            if topic.link:  # the topic began to return to its source meanwhile
                 self._add_late(received, request, topic, data, answer)
                 return
         except BatchRefused as refused:
@@ -318,7 +320,7 @@ class Produce:
         self.counters.topics.produced(topic.name, len(batch), batch_header.record_count)
         received.connection.peer.produced_bytes += len(batch)
         self.writer.wrote(received.connection.peer.client_id or "", len(batch))
-        # From here on the open object refers to the arena, even if the connection ends.
+        # From here on the open object uses the arena's bytes, even if the connection ends.
         self.writer.pin(received.arena)
         flags = received.transactional_flags if batch_header.is_transactional else 0
         self.writer.append(topic.topic_id, data.index, batch, batch_header, token, flags)
@@ -331,7 +333,7 @@ class Produce:
         data: PartitionProduceData,
         answer: PartitionProduceResponse,
     ) -> None:
-        """Put a batch to those that are forwarded when all others have their place."""
+        """Add a batch to those that are forwarded after all others have their place."""
         if not received.forwarding:
             start = partial(self._start_switched, received, request)
             received.forwarding.append(
@@ -353,10 +355,10 @@ class Produce:
         data: PartitionProduceData,
         answer: PartitionProduceResponse,
     ) -> None:
-        """Put a batch to those that are forwarded: it was about to be written here.
+        """Add a batch to those to forward, though it was about to be written here.
 
         Raises:
-          CloseConnection: it is among them already, and its topic was switched to and fro.
+          CloseConnection: it is already one of them, as its topic was switched and returned.
         """
         if any(each.has((topic.topic_id, data.index)) for each in received.forwarding):
             raise CloseConnection()
@@ -370,7 +372,7 @@ class Produce:
         data: PartitionProduceData,
         answer: PartitionProduceResponse,
     ) -> None:
-        """Start a batch whose topic was switched while it waited, and its transactional id, too."""
+        """Start a batch whose topic (and transactional id) was switched while it waited."""
         if request.transactional_id is not None:
             received = await self._renewed(received, request)
         await self._start_partition(received, request, topic, data, answer)
@@ -382,9 +384,7 @@ class Produce:
         return replace(received, transactional_flags=flags, misfit=misfit)
 
     async def _wait_for_room(self, deadline: float) -> None:
-        """See WalWriter.wait_for_room; while store or log is away, the wait ends at the
-        deadline.
-        """
+        """See WalWriter.wait_for_room; at the deadline, refuse the batch."""
         with trio.move_on_at(deadline):
             await self.writer.wait_for_room()
         if not self.writer.has_room:
@@ -404,13 +404,13 @@ class Produce:
         accepted = await self.checks.accept(settings, records, batch_header, received.client)
         batch, _, walked_bytes = accepted
         await received.turns.count(ROWS_A_BATCH + walked_bytes // WALKED_BYTES_A_ROW)
-        if len(batch) > settings.max_message_bytes:  # compressed less well than before
+        if len(batch) > settings.max_message_bytes:  # the topic's codec compresses the batch less
             raise BatchRefused(ErrorCode.MESSAGE_TOO_LARGE, "")
         return accepted
 
 
 async def _decoded(body: memoryview, version: int) -> ProduceRequest:
-    """Return a request with the last batch of each partition that it names."""
+    """Return the request, with only the last batch of each partition."""
     if len(body) > LARGE_BODY_BYTES:
         request = await read_batches(messages.decode_request_in_turns(body, version))
     else:
@@ -420,10 +420,10 @@ async def _decoded(body: memoryview, version: int) -> ProduceRequest:
 
 
 def _check_still_in_order(connection: Connection, topic: Topic, index: int) -> None:
-    """Check a batch that may have waited, so that it does not overtake a batch refused meanwhile.
+    """Check that a batch that may have waited does not overtake a batch that was refused meanwhile.
 
     Raises:
-      CloseConnection: it would overtake a refused batch; see Produce._error_here().
+      CloseConnection: the batch would overtake a refused one; see Produce._error_here().
     """
     if connection.peer.was_sent_away:
         raise CloseConnection()
@@ -431,6 +431,6 @@ def _check_still_in_order(connection: Connection, topic: Topic, index: int) -> N
 
 
 def _note_order(pending: Pending, code: ErrorCode, records: Buffer | None) -> None:
-    """Note a batch of an idempotent producer that comes again; see Produce._error_here()."""
+    """Note a batch that an idempotent producer will send again; see Produce._error_here()."""
     if code is ErrorCode.NOT_ENOUGH_REPLICAS and read_header(records or b"").producer_id >= 0:
         pending.comes_again = True

@@ -40,11 +40,11 @@ _REFUSAL_CODES = {
     # Kafka has no such limit.  The client aborts the transaction.
     Refusal.TRANSACTION_TOO_LARGE: ErrorCode.TRANSACTION_ABORTABLE,
     Refusal.MIRRORED: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    # The batch was not written and will not be: the client may send it again.
+    # The batch was not written and never will be, so the client may send it again.
     Refusal.ABANDONED: ErrorCode.NOT_ENOUGH_REPLICAS,
-    # Nor was this one; the client looks for another leader first.
+    # This batch was not written either; the client first looks for another leader.
     Refusal.CUT_OFF: ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    # Its client has given it up, or this gateway had not yet read that the transaction began.
+    # The client has abandoned the batch, or this gateway had not yet read the transaction's begin.
     Refusal.LATE_IN_TRANSACTION: ErrorCode.NOT_ENOUGH_REPLICAS,
 }
 
@@ -66,17 +66,19 @@ class PendingOwner(Protocol):
         ...
 
     def turn_back(self, batch: TurnedBatch) -> None:
-        """Take a batch that must begin again.  Must not wait and must not raise."""
+        """Take a batch that must begin again.  This must not wait and must not raise."""
         ...
 
 
 class Pending:
-    """A request whose batches are being committed; answered once, when all are settled or time is
-    over.
+    """A request whose batches are being committed.
 
-    acks, timeout_ms: as the client sent them.  received_at: seconds on Trio's clock; None: with the
-    connection's last bytes.  comes_again: a batch was refused in stage one, and its producer sends
-    it again; batches of other partitions, which follow in the same request, may be taken.
+    It gets one answer, when all batches have outcomes or after the timeout.
+
+    acks, timeout_ms: as the client sent them.  received_at: seconds on Trio's clock; None for the
+    time of the connection's last bytes.  comes_again: a batch was refused in stage one, and its
+    producer sends it again.  Later batches of the same request are of other partitions, and may be
+    accepted.
     """
 
     __slots__ = (
@@ -129,44 +131,44 @@ class Pending:
 
     @property
     def is_answered(self) -> bool:
-        """Return whether the request gets an answer, so not with acks=0."""
+        """Return whether the request gets an answer: True unless acks=0."""
         return self._slot is not None
 
     def add(self, token: Token) -> None:
-        """Count one more unsettled batch."""
+        """Add a batch without an outcome."""
         assert self._waiting is not None
         self._waiting.add(token)
 
     def waits_for(self, token: Token) -> bool:
-        """Return whether the answer waits for a batch."""
+        """Return whether the answer still waits for a batch."""
         return self._waiting is not None and token in self._waiting
 
     def stage_one_done(self) -> None:
-        """Note that all batches have their place; some may be settled already."""
+        """Note that all batches have their place; some may already have outcomes."""
         self._in_stage_one = False
         if self.comes_again:
             self.note_refusal(Refusal.ABANDONED)
         if not self._waiting:
             self._answer()
         elif self._slot is not None:
-            # With acks=0 the client gets no answer, so no time-out either.
+            # With acks=0 the client gets no answer, so there is no timeout.
             self._deadlines.add(self, self.timeout_ms)
 
     def settled(self, token: Token) -> bool:
-        """Count one settled batch; return False if the answer has already gone out."""
+        """Note that a batch has its outcome; return False if the answer was already sent."""
         if self._waiting is None:
             return False
         self._waiting.discard(token)
         return True
 
     def answer_if_done(self) -> None:
-        """Send the answer once all batches have their place and are settled."""
+        """Send the answer if all batches have their place and their outcomes."""
         if not self._waiting and not self._in_stage_one:
             self._deadlines.remove(self)
             self._answer()
 
     def note_refusal(self, refusal: Refusal | None) -> None:
-        """Note why a batch was refused; see sent_away()."""
+        """Note the refusal of a batch; see sent_away()."""
         sent_away(self.connection.peer, refusal)
 
     def abort(self) -> None:
@@ -175,7 +177,7 @@ class Pending:
         self.connection.abort(UNANSWERABLE)
 
     def forget(self) -> None:
-        """Give up the time-out: the connection is closed."""
+        """Drop the timeout, since the connection is closed."""
         self._deadlines.remove(self)
 
     def time_out(self) -> None:
@@ -200,7 +202,7 @@ class Pending:
         self._flusher.add(self.connection)
 
     def _close_on_error(self) -> None:
-        """acks=0 has no answer: a closed connection signals an error to the client."""
+        """Close the connection after an error, which is the only signal if there is no answer."""
         for topic in self.response.responses:
             for partition in topic.partition_responses:
                 if partition.error_code:
@@ -218,7 +220,7 @@ class Token:
 
     @property
     def waiting_client(self) -> Connection | None:
-        """See wal_commits.BatchToken: with acks=0 a client may leave at once."""
+        """See wal_commits.BatchToken.  With acks=0 a client may disconnect at once."""
         return self.pending.connection if self.pending.is_answered else None
 
     def settle(self, outcome: BatchOutcome) -> None:
@@ -230,7 +232,7 @@ class Token:
         self.pending.answer_if_done()
 
     def fill(self, write: Callable[[PartitionProduceResponse], None]) -> None:
-        """Take another cluster's answer: write() fills it in, unless it comes too late."""
+        """Fill in another cluster's answer by write(), unless it is too late."""
         if self.pending.settled(self):
             write(self.answer)
             self.pending.answer_if_done()
@@ -245,8 +247,10 @@ class Token:
 
 
 def sent_away(peer: Peer, refusal: Refusal | None) -> None:
-    """Note at a connection that its producer sends a batch again, here or at another gateway, if it
-    does: batches that it sent meanwhile must not be taken.
+    """If a producer sends a refused batch again, note this at its connection.
+
+    The batch may come here or to another gateway.  Batches that the producer sent meanwhile must
+    not be accepted.
     """
     if refusal in COMES_AGAIN:
         peer.was_sent_away = peer.was_refused = True
@@ -255,7 +259,7 @@ def sent_away(peer: Peer, refusal: Refusal | None) -> None:
 def settle_answer(
     answer: PartitionProduceResponse, outcome: BatchOutcome | None, version: int
 ) -> None:
-    """Fill in the outcome of a partition's batch; None if it is still unknown at the deadline.
+    """Fill in the outcome of a partition's batch; None if it is unknown at the deadline.
 
     version: of the request.
     """
@@ -277,7 +281,7 @@ def add_topics(
     topics: Sequence[tuple[TopicKey, Sequence[Part]]],
     outcomes: Sequence[BatchOutcome | None],
 ) -> list[Token | None]:
-    """Give a request the answers of its batches; return the tokens of those without an outcome."""
+    """Add the answers of a request's batches; return tokens for batches without an outcome."""
     rest = iter(outcomes)
     tokens: list[Token | None] = []
     for key, parts in topics:

@@ -1,8 +1,9 @@
 """The answers of the fast path of Produce (produce_fast_path.py).
 
-A request of one batch whose outcome is success is answered from the bytes of its route; a request
-of several without a refusal, by one encoder.  Any error is answered by the generated messages, and
-a request that begins again, since its topic returns to its source, by produce_answers.py.
+The answer to a request of one successful batch comes from the bytes of its route.  The answer to a
+request of several successful batches comes from a special encoder.  Answers with errors come from
+the generated messages.  If a request begins again, since its topic returns to its source,
+produce_answers.py answers it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _PRODUCE: Final = ApiKey.PRODUCE
 
 
 class Route:
-    """The shared facts of requests that begin with the same bytes."""
+    """The facts that requests with the same first bytes have in common."""
 
     __slots__ = (
         "acks",
@@ -92,8 +93,9 @@ class Answering:
         terms: tuple[int, int],
         received_at: float,
     ) -> Pending:
-        """Return the request object, for an answer that is not plain.  terms: its acks and its
-        time-out.
+        """Return the request object for an answer by produce_answers.py.
+
+        terms: the acks and the timeout.
         """
         acks, timeout_ms = terms
         return Pending(
@@ -110,8 +112,9 @@ class Answering:
 
 
 class LoneRequest:
-    """A request of one batch that is being committed; answered once, when it is settled or time is
-    over.
+    """A request of one batch that is being committed.
+
+    It gets one answer, when the batch has its outcome or after the timeout.
     """
 
     __slots__ = ("_answering", "_connection", "_correlation_id", "_received_at", "_route", "_slot")
@@ -195,7 +198,7 @@ class LoneRequest:
 
 
 class _Token:
-    """One of several batches of a request.  later: takes its outcome once one was turned back."""
+    """One of several batches of a request.  later: gets the outcome once one was turned back."""
 
     __slots__ = ("later", "outcome", "request")
 
@@ -228,7 +231,10 @@ class _Token:
 
 
 class PlainRequest:
-    """A request of several batches; answered once, when all are settled or time is over."""
+    """A request of several batches.
+
+    It gets one answer, when all batches have outcomes or after the timeout.
+    """
 
     __slots__ = (
         "_answering",
@@ -257,7 +263,7 @@ class PlainRequest:
         self.connection.abort(UNANSWERABLE)
 
     def reopen(self) -> None:
-        """Let produce_answers.py answer the request: a batch of it was turned back."""
+        """Let produce_answers.py answer the request, since one of its batches was turned back."""
         slot, self._slot = self._slot, None
         if slot is None:
             return
@@ -278,14 +284,14 @@ class PlainRequest:
         pending.stage_one_done()
 
     def token(self) -> _Token:
-        """Count one more unsettled batch."""
+        """Add a batch without an outcome; return its token."""
         token = _Token(self)
         self._tokens.append(token)
         self._waiting += 1
         return token
 
     def settled(self, outcome: BatchOutcome) -> None:
-        """Count one settled batch."""
+        """Note that a batch has its outcome."""
         self._waiting -= 1
         if outcome.refusal is not None:
             self._has_failed = True

@@ -5,9 +5,9 @@ request goes to produce.py, which asks the same rules and answers their errors.
 So the fast path refuses nothing, and accepts only what produce.py accepts.
 produce_fast_answers.py answers it.
 
-Stage one (see produce.py) never waits, so it needs no coroutine.  A client that sends one partition
-a request, as librdkafka does, repeats the same bytes up to the length of the records.  These bytes
-are parsed once, and are then a key in a table of routes.
+Stage one (see produce.py) never waits, so it needs no coroutine.  If each request of a client has
+one partition, as with librdkafka, requests have the same bytes up to the length of the records.
+These bytes are parsed once, and are then a key in a table of routes.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from .produce_rules import (
 )
 from .produce_transactional import may_write_with
 
-# Room is checked once a request: a larger request could make an object much too large.
+# Room is checked once for each request, so a larger request could make an object much too large.
 MAX_FRAME_BYTES: Final = 2 << 20
 MAX_PARTS: Final = 500
-# What produce.py walks in one turn.
+# As many bytes as produce.py walks in one turn.
 MAX_WALKED_BYTES: Final = ROWS_AT_ONCE * WALKED_BYTES_A_ROW
 MAX_ROUTES: Final = 10_000
 MAX_ROUTE_BYTES: Final = 500
@@ -89,8 +89,8 @@ class PlainProducePath:
     def start(self, connection: Connection, frame: memoryview, arena: Arena) -> bool:
         """Take the request in a frame; return False if produce.py must take it.
 
-        Then nothing has changed but headers in the frame, which may say what is true already (see
-        record_checks.py): produce.py finds the same.
+        If it returns False, at most headers of batches in the frame have changed, by corrections of
+        record_checks.py.  produce.py would make the same corrections.
         """
         if len(frame) > MAX_FRAME_BYTES or not self._produce.writer.has_room:
             return False
@@ -115,7 +115,7 @@ class PlainProducePath:
         produce, topic = self._produce, route.topic
         flags = route.transactional_flags
         settings = route.settings
-        try:  # As _accepted() does it, without a call: this is once per request.
+        try:  # The same as _accepted(), without a call, since this runs for every request.
             header = accepted_header(
                 batch, settings, route.version, may_be_transactional=bool(flags)
             )
@@ -125,7 +125,7 @@ class PlainProducePath:
         if accepted is None:
             return False
         stored, header, _ = accepted
-        if flags:  # a call more only for transactional clients
+        if flags:  # only transactional requests need this call
             number = topic.partition_numbers[route.index]
             own = self._flags(connection, header, route.transactional_id, flags, number)
             if own is None:
@@ -142,7 +142,7 @@ class PlainProducePath:
         return True
 
     def _key(self, peer: Peer, begin: bytes) -> bytes | tuple[Rights, bytes]:
-        """Return the key of a route; with an authorizer each client has routes of its own."""
+        """Return the key of a route; with an authorizer each client has its own routes."""
         rights = self._produce.rights_of(peer)
         return begin if rights is None else (rights, begin)
 
@@ -161,7 +161,7 @@ class PlainProducePath:
         self._learn(connection, frame, plain, batches[0][0])
         request = PlainRequest(self._answering, plain, connection)
         produce = self._produce
-        # From here on the open object refers to the arena, even if the connection ends.
+        # From here on the open object uses the arena's bytes, even if the connection ends.
         produce.writer.pin(arena)
         for topic, partition, batch, header, flags in batches:
             produce.counters.topics.produced(topic.name, len(batch), header.record_count)
@@ -175,7 +175,7 @@ class PlainProducePath:
     def _batches(
         self, connection: Connection, plain: PlainProduce, frame: memoryview
     ) -> list[_Batch] | None:
-        """Return the batches with their topics; None if the rules refuse any."""
+        """Return the batches with their topics; None if the rules refuse at least one."""
         produce, version, name = self._produce, plain.version, plain.transactional_id
         if name is not None and not allows_transactions(produce.coordinator.state):
             return None
@@ -205,7 +205,7 @@ class PlainProducePath:
                 if flags is None:
                     return None
                 found.append((topic, index, stored, header, flags))
-        # One transactional id has one producer id, and a request only one of its epochs.
+        # A transactional id has one producer id, and a request has only one of its epochs.
         epochs = {header.producer_epoch for *_, header, flags in found if flags}
         is_plain = len(found) <= MAX_PARTS and len(epochs) <= 1
         return found if is_plain and not _names_twice(found) else None
@@ -213,9 +213,9 @@ class PlainProducePath:
     def _accepted(
         self, batch: memoryview, settings: TopicSettings, version: int, *, may_be: bool
     ) -> Accepted | None:
-        """Return a batch as it is to be stored; None if produce.py must look at it.
+        """Return the batch to store; None if produce.py must look at it.
 
-        may_be: its request has a transactional id.
+        may_be: whether the request has a transactional id.
         """
         produce = self._produce
         try:
@@ -234,9 +234,9 @@ class PlainProducePath:
     ) -> int | None:
         """Return the flags of a batch, see BatchFacts.
 
-        None: this gateway may have to read the log first, or the batch has another transactional id
-        than its request, or its client is gone.
-        may_be: of the transactional batches of the request.  number: of the partition.
+        Return None if this gateway may have to read the log first, if the batch has another
+        transactional id than its request, or if the client has disconnected.  may_be: the flags of
+        the request's transactional batches.  number: of the partition.
         """
         if not header.attributes & TRANSACTIONAL:
             return 0
@@ -252,7 +252,7 @@ class PlainProducePath:
     def _learn(
         self, connection: Connection, frame: memoryview, plain: PlainProduce, topic: Topic
     ) -> None:
-        """Remember the first bytes of this request, for the next request with the same."""
+        """Remember the first bytes of this request, for later requests with the same bytes."""
         topics = plain.topics
         if len(topics) > 1 or len(topics[0][1]) > 1:
             return

@@ -1,12 +1,13 @@
 """Stage one of Produce for mirrored topics whose link forwards writes to the source.
 
-The batches of a request keep their order, and go to the brokers that lead their partitions;
-forwarded_request.py takes the answers.  Batches to a topic with a fence wait until it is gone: the
-topic may be this cluster's own then, and its batches go the way of all others.
+The batches of a request keep their order, and go to the brokers that lead their partitions.
+forwarded_request.py handles the answers.  Batches to a topic with a fence wait until the fence is
+removed.  If the topic then belongs to this cluster, the batches are written here.
 
-Once the gateway refused a batch that the client may send again, it does not forward a later one of
-the same partition on this connection: the client may have sent that one before it heard of the
-refusal.  It closes the connection instead; the client then sends all of them again, in order.
+Once the gateway has refused a batch that the client may send again, it does not forward later
+batches of the same partition on this connection: the client may have sent them before it saw the
+refusal.  The gateway closes the connection instead, and the client sends all of them again, in
+order.
 
 Transactional batches are forwarded if their transactional id is at the same source.
 
@@ -53,9 +54,9 @@ Start: TypeAlias = Callable[
 class Forwarding:
     """The mirrored batches of a request in stage one.
 
-    until: trio's time until which they may wait.  start: see above.  transactional_id: of the
-    request; None if it has none.  is_again: whether they were turned back, so that later ones of
-    the connection wait for them.
+    until: the deadline of their waits, on trio's clock.  start: see Start.  transactional_id: of
+    the request, or None.  is_again: whether they were turned back, so that later batches of the
+    connection wait for them.
     """
 
     connection: Connection
@@ -67,12 +68,12 @@ class Forwarding:
     is_again: bool = False
 
     def has(self, place: Place) -> bool:
-        """Return whether a batch of a partition is among them."""
+        """Return whether there is a batch of a partition."""
         return any(each.place == place for each in self.batches)
 
 
 class ProduceForwarding:
-    """The batches of one gateway that go to sources."""
+    """Forwards the batches of one gateway to sources."""
 
     def __init__(
         self,
@@ -99,14 +100,14 @@ class ProduceForwarding:
         data: PartitionProduceData,
         answer: PartitionProduceResponse,
     ) -> None:
-        """Take a batch of a request.
+        """Add a batch of a request.
 
         Raises:
-          BatchRefused: it cannot be forwarded.
+          BatchRefused: the batch cannot be forwarded.
         """
         version = forwarding.pending.version
         known_topic(topic, data.index, version)
-        records = cast("memoryview | None", data.records)  # a decoded field is never else
+        records = cast("memoryview | None", data.records)  # a decoded field has no other type
         is_theirs = self._id_of(forwarding, topic) is not None
         header = forwardable_header(records, topic, version, may_be_transactional=is_theirs)
         assert records is not None
@@ -120,7 +121,7 @@ class ProduceForwarding:
         forwarding.batches.append(batch)
 
     def turned(self, forwarding: Forwarding, topic: Topic, turned: TurnedBatch) -> None:
-        """Take a batch that was turned back.  The rules of this cluster have accepted it."""
+        """Add a batch that was turned back, which this cluster's rules have already accepted."""
         records, token = turned.records, turned.token
         data = PartitionProduceData(token.answer.index, memoryview(records))
         batch = self._mirrored(topic, data, len(records), token, is_transactional=False)
@@ -155,7 +156,7 @@ class ProduceForwarding:
         return peer.forward_line
 
     async def forward(self, forwarding: Forwarding, acks: int, timeout_ms: int) -> None:
-        """Send the batches to the source, or to where they belong by then.
+        """Send the batches to the source, or write them here if their topics were switched.
 
         Raises:
           CloseConnection: see the module's head.
@@ -168,7 +169,7 @@ class ProduceForwarding:
     async def _round(
         self, forwarding: Forwarding, batches: list[MirroredBatch], acks: int, timeout_ms: int
     ) -> list[MirroredBatch]:
-        """Send batches; return those that must be looked at again, since their topics changed."""
+        """Send batches; return those for another round, since their topics have changed."""
         passes = await self._admitted(forwarding.transactional_id)
         batches = await self._unfenced(forwarding, batches)
         if not forwarding.is_again:
@@ -189,7 +190,7 @@ class ProduceForwarding:
     async def _unfenced(
         self, forwarding: Forwarding, batches: list[MirroredBatch]
     ) -> list[MirroredBatch]:
-        """Return the batches whose topics have no fence, after waiting for that."""
+        """Wait for the end of fences; return the batches whose topics have no fence."""
         topic_ids = {each.topic_id for each in batches}
         if await self._forwards.unfenced(topic_ids, forwarding.until):
             return batches
@@ -200,7 +201,7 @@ class ProduceForwarding:
     async def _by_route(
         self, forwarding: Forwarding, batches: Iterable[MirroredBatch]
     ) -> dict[Route, list[MirroredBatch]]:
-        """Return the batches by the broker that gets them; refuse or start the others."""
+        """Return the batches by broker; refuse batches without a broker, or write them here."""
         groups: dict[Route, list[MirroredBatch]] = {}
         for each in batches:
             topic = self._topics.by_id.get(each.topic_id)
@@ -208,7 +209,7 @@ class ProduceForwarding:
                 await self._start_here(forwarding, topic, each)
                 continue
             if each.is_transactional and self._id_of(forwarding, topic) is None:
-                # Its transactional id has moved here, and its topic has not.
+                # The transactional id has moved here, but the topic has not.
                 refused = partial(
                     refuse, code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, message=mirrored_text(topic)
                 )
@@ -235,7 +236,7 @@ class ProduceForwarding:
     ) -> None:
         self._check_order(forwarding, batch)
         if forwarding.connection.is_gone():
-            raise CloseConnection  # the client may have sent the batch elsewhere
+            raise CloseConnection  # the client may have sent the batch again to another gateway
         await forwarding.start(topic, batch.data, batch.token.answer)
         forwarding.pending.settled(batch.token)
 
@@ -249,7 +250,7 @@ class ProduceForwarding:
         *,
         passes: int,
     ) -> bool:
-        """Send batches to a broker; return False if they must be looked at again."""
+        """Send batches to a broker; return False if they need another round."""
         connection = forwarding.connection
         line = connection.peer.forward_line
         assert line is not None
@@ -267,7 +268,7 @@ class ProduceForwarding:
             is_beyond_switch=self._forwards.is_beyond_switch,
         )
         if connection.is_gone():
-            raise CloseConnection  # the client may have sent the batches elsewhere
+            raise CloseConnection  # the client may have sent the batches again to another gateway
         beginning = await self._forwards.begin(route, request, forwarding.until)
         if line.is_lost:
             raise CloseConnection
@@ -304,10 +305,10 @@ class ProduceForwarding:
 
 
 def check_order(connection: Connection, topic_id: bytes, index: int) -> None:
-    """Check before a batch is taken that no earlier one of its partition was refused or lost.
+    """Check that no earlier batch of the same partition was refused or lost.
 
     Raises:
-      CloseConnection: one was; see the module's head.
+      CloseConnection: there was such a batch; see the module's docstring.
     """
     line = connection.peer.forward_line
     if line is not None and (line.is_lost or (topic_id, index) in line.refused):

@@ -1,4 +1,4 @@
-"""Which produced batches are accepted: plain code that both produce paths call.
+"""The rules for produced batches: plain code that both produce paths call.
 
 produce.py answers a refused batch with its error.  produce_fast_path.py leaves a request with a
 refused batch to produce.py.  record_checks.py looks at the records.
@@ -31,7 +31,7 @@ ZSTD: Final = 4
 NO_ANSWER: Final = 0
 ANSWERED_ACKS: Final = (-1, 1)
 VALID_ACKS: Final = (NO_ANSWER, *ANSWERED_ACKS)
-# From here on a batch adds its partition to its transaction (KIP-890).
+# From this version on a batch adds its partition to its transaction (KIP-890).
 MAY_ADD_SINCE: Final = 12
 NO_TRANSACTIONAL_ID: Final = (
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -74,7 +74,7 @@ def allows_transactions(state: ClusterState) -> bool:
 
 
 def transactional_flags(transactional_id: str | None, version: int) -> int:
-    """Return the flags of a request's transactional batches, see BatchFacts; 0: it may have none.
+    """Return the flags of a request's transactional batches (see BatchFacts); 0 if none is allowed.
 
     version: of the request.
     """
@@ -88,7 +88,7 @@ def transactional_producers(request: ProduceRequest) -> set[tuple[int, int]]:
     found: set[tuple[int, int]] = set()
     for topic in request.topic_data:
         for data in topic.partition_data:
-            records = cast("memoryview | None", data.records)  # a decoded field is never else
+            records = cast("memoryview | None", data.records)  # a decoded field has no other type
             if records is not None and len(records) >= HEADER_BYTES:
                 header = read_header(records)
                 if header.attributes & TRANSACTIONAL:
@@ -97,9 +97,9 @@ def transactional_producers(request: ProduceRequest) -> set[tuple[int, int]]:
 
 
 def partition_numbers(topics: TopicTable, request: ProduceRequest) -> set[int]:
-    """Return the numbers of a request's partitions, as far as the replica knows them.
+    """Return the numbers of a request's partitions that the replica knows.
 
-    It names topics: requests with topic ids are of a later version than all callers ask for.
+    The request has topic names: callers use this only for versions before topic ids.
     """
     found: set[int] = set()
     for each in request.topic_data:
@@ -110,7 +110,7 @@ def partition_numbers(topics: TopicTable, request: ProduceRequest) -> set[int]:
 
 
 def find_topic(topics: TopicTable, key: TopicKey) -> Topic | None:
-    """Return the topic that a request names, as far as the replica knows."""
+    """Return the topic of a request; None if the replica does not know it."""
     return topics.by_shown_id.get(key) if isinstance(key, bytes) else topics.by_name.get(key)
 
 
@@ -120,7 +120,7 @@ def may_write(rights: Rights, topic: str) -> bool:
 
 
 def known_topic(topic: Topic | None, partition: int, version: int) -> Topic:
-    """Return the topic if it has the partition, and clients may write to such topics.
+    """Return the topic if it has the partition and is not an internal topic.
 
     Raises:
       BatchRefused
@@ -160,9 +160,9 @@ def forwardable_header(
 ) -> BatchHeader:
     """Return the header of a batch that may be forwarded to the source of its topic.
 
-    The source judges it by the topic's settings.  Here is looked at what would make the source end
-    the connection, which other clients share.  may_be_transactional: the request's transactional id
-    is at the same source.
+    The source checks the batch by the topic's settings.  This only checks for errors that would
+    make the source close the connection, which other clients share.  may_be_transactional: the
+    request's transactional id is at the same source.
 
     Raises:
       BatchRefused
@@ -188,7 +188,7 @@ def accepted_header(
     *,
     may_be_transactional: bool = False,
 ) -> BatchHeader:
-    """Return the header of a batch that its topic accepts as far as the header tells.
+    """Return the header of a batch if the topic accepts it, by the header alone.
 
     version: of the request.  may_be_transactional: the request has a transactional id.
 

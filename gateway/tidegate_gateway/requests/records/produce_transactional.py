@@ -1,5 +1,7 @@
-"""The transactional id of a Produce request: whether its client may use it here, whether its
-batches are the id's, and the flags by which the log's rules judge them (see BatchFacts).
+"""Checks the transactional id of a Produce request.
+
+That is: whether the client may use the id here, whether the batches have the id's producer id, and
+the flags for the log's rules (see BatchFacts).
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ async def id_error(
     rights: Rights | None,
     request: ProduceRequest,
 ) -> tuple[ErrorCode, str] | None:
-    """Return why the whole request is refused: for its transactional id, or for having none.
+    """Return why the whole request is refused, by its transactional id or by its lack of one.
 
     rights: of its client; None without an authorizer.
     """
@@ -49,7 +51,7 @@ async def id_error(
     if request.transactional_id is None:
         return NO_TRANSACTIONAL_ID if transactional_producers(request) else None
     if not allows_transactions(coordinator.state):
-        await catch_up(coordinator)  # clients treat the refusal as fatal
+        await catch_up(coordinator)  # read the log first, since clients treat the refusal as fatal
     if allows_transactions(coordinator.state):
         return None
     refused.note(peer, TRANSACTIONS)
@@ -69,8 +71,8 @@ async def misfit_of(
 ) -> tuple[ErrorCode, str] | None:
     """Return why the transactional batches of a request cannot be written.
 
-    The log's rules know a batch's producer id only, so here is checked that it is the request's
-    id's.
+    The log's rules know only the producer id of a batch.  So this checks that the producer id
+    belongs to the request's transactional id.
     """
     name = request.transactional_id
     if name is None:
@@ -96,14 +98,15 @@ async def flags_of(
     """Return the flags of a request's transactional batches; see BatchFacts.
 
     Raises:
-      CloseConnection: the client is gone, and may have begun another transaction elsewhere.
+      CloseConnection: the client has disconnected, and may have begun another transaction at
+        another gateway.
     """
     name = request.transactional_id
     flags = transactional_flags(name, version)
     if name is None or flags & MAY_ADD or _is_elsewhere(coordinator, name):
         return flags
     if not transactional_producers(request):
-        return flags  # a client that may not use the id causes no read of the log
+        return flags  # so a client without the right to the id causes no read of the log
     state = coordinator.state
     if not is_known(state, name, partition_numbers(state.topics, request)):
         await catch_up(coordinator)

@@ -1,9 +1,9 @@
 """Batches that were about to be committed here when their topic began to return to its source.
 
-Their commit was refused, so nothing of them is written.  Clients hear nothing of that: the gateway
-keeps the bytes, and once the fence of the return has ended it sends them to the source, or appends
-them here again if the fence was lifted.  A connection does that in a task of its own, in the order
-in which the batches came, and before all later ones; see network/forward_line.py.
+The log refused their commit, so they are not written.  Clients do not notice this: the gateway
+keeps the bytes until the fence of the return has ended.  Then it sends the batches to the source,
+or appends them here again if the fence was lifted.  Each connection has a separate task for this.
+The task keeps the order of the batches, and later batches wait for it; see network/forward_line.py.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ WAIT_SECONDS: Final = 30.0
 
 
 class TurnedBack:
-    """See the module's head.  max_bytes: of the batches that wait; beyond that connections are
-    closed, and clients send the batches again.
+    """See the module's docstring.
+
+    max_bytes: the limit on waiting batches.  Beyond it the gateway closes connections, and clients
+    send the batches again.
     """
 
     def __init__(
@@ -50,10 +52,11 @@ class TurnedBack:
         """Let a batch begin again, after the waiting batches of its connection.  Never waits."""
         pending = batch.token.pending
         if not pending.waits_for(batch.token):
-            return  # its client got a time-out, and may have sent it again
+            return  # the client got a timeout, and may have sent the batch again
         connection = pending.connection
         topic = self._topics.by_id.get(batch.topic_id)
-        is_held = topic is not None and self._forwarding.takes(topic)  # else later ones may be here
+        # otherwise later batches may already be written here
+        is_held = topic is not None and self._forwarding.takes(topic)
         is_free = not read_header(memoryview(batch.records), 0).is_transactional
         if not (is_held and is_free and self._room.take_nowait(len(batch.records))):
             return pending.abort()
@@ -65,20 +68,20 @@ class TurnedBack:
             waiting = self._waiting[connection] = deque()
         waiting.append(batch)
         self._forwarding.line_of(connection).turned_back += 1
-        connection.peer.was_refused = True  # later ones must not overtake it on the fast path
+        connection.peer.was_refused = True  # later batches must not overtake it on the fast path
 
     async def _begin_all(self, connection: Connection) -> None:
         """Begin the batches of a connection again.
 
         Raises:
-          CloseConnection: the client must send them again, or the outcome is unknown.
+          CloseConnection: the client must send the batches again, or their outcome is unknown.
         """
         waiting, peer = self._waiting[connection], connection.peer
         line = self._forwarding.line_of(connection)
         try:
             while waiting:
                 await self._begin(waiting[0])
-                connection.flush()  # the source may be away
+                connection.flush()  # without the source, the batch was refused at once
                 self._room.give(len(waiting.popleft().records))
                 line.began_again()
             peer.was_refused = line.is_lost or bool(line.refused) or peer.was_sent_away
@@ -115,10 +118,10 @@ class TurnedBack:
         data: PartitionProduceData,
         answer: PartitionProduceResponse,
     ) -> None:
-        """Append a batch here again: its topic did not return.
+        """Append a batch here again, since its topic did not return.
 
         Raises:
-          CloseConnection: that is not possible now, or its client got a time-out meanwhile.
+          CloseConnection: this is not possible now, or the client got a timeout meanwhile.
         """
         with trio.move_on_after(WAIT_SECONDS):
             await self._writer.wait_for_room()

@@ -1,14 +1,14 @@
 """DescribeUserScramCredentials and AlterUserScramCredentials: version 0 (KIP-554).
 
-The client computes the salted password; here come two HMACs of it, and only their results are kept.
-A request names a user once; its texts are Kafka's (ScramControlManager, ScramImage).
+The client computes the salted password.  The gateway computes two HMACs of it, and keeps only their
+results.  A request may name a user only once.  Texts are Kafka's (ScramControlManager, ScramImage).
 
-With metadata.secret.key credentials go sealed to the log; see ../../security/sealing.py.
+With metadata.secret.key, credentials are sealed in the log; see ../../security/sealing.py.
 
-Differs from Kafka: a user cannot be called `*`, since User:* stands for all users in ACLs; keys and
-salts have a greatest length; an empty salted password gets UNACCEPTABLE_CREDENTIAL, for which Kafka
-answers UNKNOWN_SERVER_ERROR.  A long request changes credentials in several entries of the log; if
-it fails in between, a part has changed, and it can be repeated.
+Differs from Kafka: a user cannot be called `*`, since User:* stands for all users in ACLs.  There
+is a limit on the length of keys and salts.  An empty salted password gets UNACCEPTABLE_CREDENTIAL,
+while Kafka answers UNKNOWN_SERVER_ERROR.  A long request changes credentials by several log
+entries.  If it fails in between, some credentials have changed, and the client can repeat it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Row = alter.ScramCredentialDeletion | alter.ScramCredentialUpsertion
 
 
 class Problem(NamedTuple):
-    """Why nothing changes for a user."""
+    """The reason why nothing changes for a user."""
 
     code: ErrorCode
     text: str
@@ -119,7 +119,7 @@ class AlterUserScramCredentials:
     async def handle(
         self, call: Call, request: alter.AlterUserScramCredentialsRequest
     ) -> alter.AlterUserScramCredentialsResponse:
-        """Answer user by user."""
+        """Answer for each user."""
         problems: dict[str, Problem | None] = {}
         wanted: dict[str, Change] = {}
         rows: list[Row] = [*request.deletions, *request.upsertions]
@@ -141,7 +141,7 @@ class AlterUserScramCredentials:
         )
 
     def _problem(self, row: Row) -> Problem | None:
-        # The operator has asked for no plain secrets in the log.
+        # The operator wants no plain secrets in the log.
         is_early = self.coordinator.state.metadata_version < SEALS and self.sealing.seals
         if is_early and isinstance(row, alter.ScramCredentialUpsertion):
             return _NO_SEALS_YET
@@ -183,7 +183,7 @@ class DescribeUserScramCredentials:
     async def handle(
         self, call: Call, request: describe.DescribeUserScramCredentialsRequest
     ) -> describe.DescribeUserScramCredentialsResponse:
-        """Answer user by user; without names, all users."""
+        """Answer for each named user; without names, for all users."""
         await self.coordinator.catch_up()
         answer = describe.DescribeUserScramCredentialsResponse(error_message="")
         turns = Turns()

@@ -12,7 +12,7 @@ from .telemetry import GetTelemetrySubscriptions, PushTelemetry
 
 
 def telemetry_feature(telemetry: Telemetry) -> Feature:
-    """Return the feature.  Its APIs need no right, as in Kafka: a subscription chooses clients."""
+    """Return the feature.  As in Kafka, its APIs need no right: a subscription chooses clients."""
     return Feature(
         "metrics of clients",
         (

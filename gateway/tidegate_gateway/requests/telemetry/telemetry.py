@@ -1,7 +1,7 @@
 """GetTelemetrySubscriptions and PushTelemetry: version 0 (KIP-714).
 
-A gateway's page is the receiver of all metrics, so both are always served; a Kafka broker serves
-them if it has a plug-in that receives metrics.
+A gateway shows all received metrics on its admin page, so it always serves both APIs.  A Kafka
+broker serves them only with a plug-in that receives metrics.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tidegate_protocol.primitives import ZERO_UUID
 from ...network.call import Call
 from ...telemetry.telemetry import Telemetry
 
-# In Kafka's order: clients take the first that they have.
+# In Kafka's order: clients use the first type that they support.
 _CODECS: Final = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
 
 
@@ -40,7 +40,7 @@ class GetTelemetrySubscriptions:
     async def handle(
         self, call: Call, request: GetTelemetrySubscriptionsRequest
     ) -> GetTelemetrySubscriptionsResponse:
-        """Answer what the client shall push; a client without an id gets one."""
+        """Answer with the metrics that the client shall push; a client without an id gets one."""
         asked = request.client_instance_id
         instance_id = self.telemetry.new_id() if asked == ZERO_UUID else asked
         instance = self.telemetry.instance(call, instance_id)
@@ -67,5 +67,5 @@ class PushTelemetry:
     messages: ClassVar[ModuleType] = push_wire
 
     async def handle(self, call: Call, request: PushTelemetryRequest) -> PushTelemetryResponse:
-        """Take a client's metrics."""
+        """Receive a client's metrics."""
         return PushTelemetryResponse(error_code=await self.telemetry.push(call, request))

@@ -1,1 +1,1 @@
-"""Delegation tokens: clients make them here, and log in by them (security/tokens)."""
+"""Requests about delegation tokens; clients log in by these tokens (security/tokens)."""

@@ -1,4 +1,4 @@
-"""Answers that handlers and guards of delegation tokens share.  Pure."""
+"""Shared answers of handlers and guards of delegation tokens.  Pure."""
 
 from __future__ import annotations
 
@@ -21,14 +21,12 @@ _BEFORE_THE_CONTROLLER: Final = frozenset(
 
 
 def no_time(code: ErrorCode) -> int:
-    """Return the times in an answer that refuses a request: -1 if Kafka's broker refuses it without
-    asking the controller, else 0.
-    """
+    """Return the times in a refusal: -1 if Kafka's broker refuses without its controller, or 0."""
     return -1 if code in _BEFORE_THE_CONTROLLER else 0
 
 
 def owner_of(request: CreateDelegationTokenRequest, principal: str) -> str:
-    """Return whose token a principal asks for, as `type:name`."""
+    """Return the owner of a requested token, as `type:name`."""
     if not request.owner_principal_name:
         return principal
     return f"{request.owner_principal_type or ''}:{request.owner_principal_name}"
@@ -44,7 +42,7 @@ def refused_creation(
 
 
 def requester_in(principal: str, version: int) -> tuple[str, str]:
-    """Return the parts of a requester's name; answers before version 3 have none (KIP-373)."""
+    """Return the requester's type and name; ("", "") before version 3, which has none (KIP-373)."""
     return type_and_name(principal) if version >= REQUESTER_SINCE else ("", "")
 
 

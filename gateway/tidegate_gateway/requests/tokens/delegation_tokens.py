@@ -1,13 +1,14 @@
 """CreateDelegationToken 1 to 3, RenewDelegationToken 1 to 2, ExpireDelegationToken 1 to 2 and
 DescribeDelegationToken 1 to 3 (KIP-48, KIP-373).
 
-A client that has not logged in, or has by a token, gets DELEGATION_TOKEN_REQUEST_NOT_ALLOWED; where
-`delegation.token.secret.key` is not set, the others get DELEGATION_TOKEN_AUTH_DISABLED.  The rights
-to create tokens for others, and to see those of others, are in guards.py.
+A client that has not logged in, or has logged in by a token, gets
+DELEGATION_TOKEN_REQUEST_NOT_ALLOWED.  If `delegation.token.secret.key` is not set, all other
+clients get DELEGATION_TOKEN_AUTH_DISABLED.  guards.py checks the rights to create tokens for other
+owners, and to see others' tokens.
 
-Differs from Kafka: an owner is a user, as a renewer is, since who logs in by a token is one; a
-token has a greatest size and number of renewers, and so have all tokens that a principal created
-together (POLICY_VIOLATION).
+Differs from Kafka: an owner is a user, just as a renewer is, since a client that logs in by a token
+is a user.  There are limits on the size of a token and the number of its renewers, and on all
+tokens that a principal created (POLICY_VIOLATION).
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _NAMES_A_TURN: Final = 1_000
 
 
 class TokenTimes(NamedTuple):
-    """lifetime_ms: a token's greatest age.  expiry_ms: how long it is good without a renewal."""
+    """lifetime_ms: a token's greatest age.  expiry_ms: how long it is valid without a renewal."""
 
     lifetime_ms: int
     expiry_ms: int
@@ -78,17 +79,17 @@ class TokenParts:
         object.__setattr__(self, "finder", finder)
 
     def refusal(self, peer: Peer) -> ErrorCode | None:
-        """Return why a client may not ask anything about tokens."""
+        """Return the error if a client may not use the APIs of tokens."""
         if not peer.may_have_tokens:
             return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         return None if self.secrets.is_enabled else ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
 
     def has_ended(self, token: DelegationToken) -> bool:
-        """Return whether a token is not good any more here, though it may be by the rules."""
+        """Return whether a token has expired by the clock of this gateway, if not by the log's."""
         return token.is_expired(judging_ms(self.coordinator.state, self.wall_clock()))
 
     async def find(self, secret: bytes) -> DelegationToken | None:
-        """Return the token with a secret, which another gateway may have created."""
+        """Return the token with a secret; another gateway may have just created it."""
         found = await self.finder.find(secret)
         if found is None:
             await self.coordinator.catch_up()
@@ -102,9 +103,9 @@ class TokenParts:
         plan: Callable[[DelegationToken], RenewToken | ExpireToken | None],
         act: str,
     ) -> tuple[ErrorCode, int]:
-        """Renew or expire the token with a secret; return the code and the time of the answer.
+        """Renew or expire the token with a secret; return the error code and the answer's time.
 
-        plan: returns the proposal; None for a token that has ended.  act: its name in log lines.
+        plan: returns the proposal; None for an expired token.  act: the change's name in log lines.
         """
         refusal = self.refusal(call.peer)
         if refusal is not None:
@@ -186,7 +187,7 @@ class CreateDelegationToken:
 
 @dataclass(frozen=True, slots=True)
 class RenewDelegationToken:
-    """Renews a token of the client, or one that names it as renewer."""
+    """Renews a token of the client, or a token that names the client as renewer."""
 
     parts: TokenParts
     api_key: ClassVar[int] = ApiKey.RENEW_DELEGATION_TOKEN
@@ -195,7 +196,7 @@ class RenewDelegationToken:
     async def handle(
         self, call: Call, request: renew.RenewDelegationTokenRequest
     ) -> renew.RenewDelegationTokenResponse:
-        """Answer with the new end."""
+        """Answer with the new expiry time."""
         expiry_ms = self.parts.times.expiry_ms
         wanted_ms = request.renew_period_ms
         period_ms = min(wanted_ms, expiry_ms) if wanted_ms > 0 else expiry_ms
@@ -212,7 +213,7 @@ class RenewDelegationToken:
 
 @dataclass(frozen=True, slots=True)
 class ExpireDelegationToken:
-    """Sets the end of a token, or removes it."""
+    """Sets the expiry time of a token, or removes the token."""
 
     parts: TokenParts
     api_key: ClassVar[int] = ApiKey.EXPIRE_DELEGATION_TOKEN
@@ -221,7 +222,7 @@ class ExpireDelegationToken:
     async def handle(
         self, call: Call, request: expire.ExpireDelegationTokenRequest
     ) -> expire.ExpireDelegationTokenResponse:
-        """Answer with the new end."""
+        """Answer with the new expiry time."""
         principal, period_ms = call.peer.principal, request.expiry_time_period_ms
 
         def plan(token: DelegationToken) -> ExpireToken | None:
@@ -236,7 +237,7 @@ class ExpireDelegationToken:
 
 @dataclass(frozen=True, slots=True)
 class DescribeDelegationToken:
-    """Shows tokens with their secrets, also those that have expired and are not removed yet."""
+    """Shows tokens with their secrets, including expired tokens that are not removed yet."""
 
     parts: TokenParts
     api_key: ClassVar[int] = ApiKey.DESCRIBE_DELEGATION_TOKEN
@@ -245,9 +246,9 @@ class DescribeDelegationToken:
     async def handle(
         self, call: Call, request: describe.DescribeDelegationTokenRequest
     ) -> describe.DescribeDelegationTokenResponse:
-        """Answer with the tokens of the owners, or that these may renew; without names, with all.
+        """Answer with the tokens that the named owners have or may renew; without names, with all.
 
-        Those that the client may not see are left out.
+        Tokens that the client may not see are left out.
         """
         refusal = self.parts.refusal(call.peer)
         if refusal is not None:

@@ -23,7 +23,7 @@ from .token_upkeep import TokenUpkeep
 def tokens_feature(
     ground: Ground, secrets: TokenSecrets, may_expire: Callable[[], bool]
 ) -> Feature:
-    """Return the feature.  may_expire: whether this gateway removes what has expired."""
+    """Return the feature.  may_expire: returns whether this gateway removes expired tokens."""
     environment, settings = ground.environment, ground.settings
     parts = TokenParts(
         ground.coordinator,
@@ -47,7 +47,7 @@ def tokens_feature(
                 is_audited=True,
                 proposes=always,
             ),
-            # For these three see guards.py.
+            # These three need no guard; see guards.py.
             Row(RenewDelegationToken(parts), open_to_all, is_audited=True),
             Row(ExpireDelegationToken(parts), open_to_all, is_audited=True),
             Row(DescribeDelegationToken(parts), open_to_all),

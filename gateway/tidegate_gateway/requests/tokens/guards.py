@@ -1,7 +1,8 @@
 """Guards of the APIs of delegation tokens (KIP-373).
 
-To renew a token takes no ACL: its owner and its renewers may.  The handler leaves out the tokens
-that a client may not see, since a token's requester is in no answer before version 3.
+The renewal of a token needs no ACL: its owner and its renewers may renew it.  The handler itself
+leaves out the tokens that a client may not see, since answers before version 3 do not have a
+token's requester.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from .answers import owner_of, refused_creation
 def guard_create_delegation_token(
     caller: Caller, request: CreateDelegationTokenRequest
 ) -> Guarding:
-    """CREATE_TOKENS of the owner, if that is another one."""
+    """CREATE_TOKENS of the owner if the owner is another principal."""
     principal = caller.rights.principal
     owner = owner_of(request, principal)
-    # A client that may not ask about tokens at all gets the handler's refusal.
+    # If the client may not use these APIs at all, the handler refuses.
     needs_right = caller.may_have_tokens and owner != principal
     may = caller.rights.may
     if needs_right and not may(Operation.CREATE_TOKENS, ResourceType.USER, owner):
@@ -32,8 +33,10 @@ def guard_create_delegation_token(
 
 
 def sees_token(principal: str, rights: Rights | None, token: DelegationToken) -> bool:
-    """Return whether an answer may show a token: one's own, and those that one created or may
-    renew.  For others DESCRIBE of the token is needed, or DESCRIBE_TOKENS of its owner.
+    """Return whether an answer may show a token to a client.
+
+    A client may see its own tokens, and those that it created or may renew.  For other tokens it
+    needs DESCRIBE of the token, or DESCRIBE_TOKENS of the owner.
 
     rights: None without an authorizer.
     """

@@ -1,8 +1,8 @@
 """Removes delegation tokens that have expired.
 
-The housekeeper does it, or every gateway while none holds that claim, and only with a good clock;
-see Housekeeper.may_expire_here.  While an expired token is still in the log, no client can log in
-by it or renew it.
+The housekeeper does this; while no gateway is the housekeeper, every gateway does it.  The gateway
+needs a good clock; see Housekeeper.may_expire_here.  While an expired token is still in the log, no
+client can log in by it or renew it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TokenUpkeep:
     interval_seconds: float
 
     async def run(self) -> None:
-        """Look again and again; forever."""
+        """Remove expired tokens again and again; forever."""
         while True:
             await trio.sleep(self.interval_seconds)
             if self.may_work():
@@ -49,6 +49,6 @@ class TokenUpkeep:
             return
         while await self.coordinator.propose(RemoveExpiredTokens()):
             pass
-        # The rule may find that they are good still: it goes by another clock.
+        # The log's rule uses another clock, and may find that tokens are still valid.
         if removed := len(expired - state.tokens.ids):
             _log.info("expired delegation tokens were removed", removed=removed)

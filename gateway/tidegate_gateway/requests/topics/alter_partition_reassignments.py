@@ -2,7 +2,7 @@
 
 Differs from Kafka: placement follows from the live gateways (placement/), and any gateway serves
 any partition.  So a partition has no replicas to move.  An assignment that differs from the shown
-one is refused with a sentence: a script would wait for it for ever (docs/decisions/0027).  No
+one is refused with a text, since a script would wait for it for ever (docs/decisions/0027).  No
 reassignment is ever in progress or can be cancelled. timeout_ms is ignored.
 """
 
@@ -46,7 +46,7 @@ class AlterPartitionReassignmentsHandler:
     async def handle(
         self, call: Call, request: AlterPartitionReassignmentsRequest
     ) -> AlterPartitionReassignmentsResponse:
-        """Answer partition by partition."""
+        """Answer for each partition."""
         await self.coordinator.catch_up()
         state = self.coordinator.state
         check = _Check(
@@ -72,14 +72,14 @@ class AlterPartitionReassignmentsHandler:
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    """The placement that reassignments are compared with."""
+    """The present placement, for a comparison with reassignments."""
 
     live_node_ids: set[int]
     view: ListenerView
     may_change_factor: bool
 
     def partition(self, topic: Topic | None, asked: ReassignablePartition) -> Refusal:
-        """Return code and text; no error if the client already sees these replicas."""
+        """Return the error code and text; no error if the client already sees these replicas."""
         index = asked.partition_index
         if topic is None or not 0 <= index < len(topic.partition_numbers):
             return _refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

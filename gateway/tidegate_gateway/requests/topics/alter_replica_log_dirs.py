@@ -1,8 +1,9 @@
 """AlterReplicaLogDirs: versions 1-2.
 
-Differs from Kafka: DescribeLogDirs names one directory, and all partitions are in it.  So a move
-there succeeds at once, and any other directory gets LOG_DIR_NOT_FOUND.  Any gateway serves any
-partition, so none answers REPLICA_NOT_AVAILABLE, as a broker without the replica does.
+Differs from Kafka: DescribeLogDirs names one directory, and all partitions are in it.  So a move to
+this directory succeeds at once, and any other directory gets LOG_DIR_NOT_FOUND.  A broker without
+the replica answers REPLICA_NOT_AVAILABLE; a gateway never does, since any gateway serves any
+partition.
 """
 
 from __future__ import annotations
@@ -38,9 +39,7 @@ class AlterReplicaLogDirsHandler:
     async def handle(
         self, call: Call, request: AlterReplicaLogDirsRequest
     ) -> AlterReplicaLogDirsResponse:
-        """Answer each partition once, in one row per topic, even if the request names it in several
-        places.
-        """
+        """Answer each partition once, with one row per topic, even if a request repeats them."""
         await self.coordinator.catch_up()
         results = [
             AlterReplicaLogDirTopicResult(
@@ -63,7 +62,7 @@ class AlterReplicaLogDirsHandler:
 
 
 def _paths(request: AlterReplicaLogDirsRequest) -> dict[str, dict[int, str]]:
-    """Return the wanted directory of each partition; the last one named counts, as in Kafka."""
+    """Return the wanted directory of each partition; as in Kafka, the last one counts."""
     paths: dict[str, dict[int, str]] = {}
     for log_dir in request.dirs:
         for topic in log_dir.topics:

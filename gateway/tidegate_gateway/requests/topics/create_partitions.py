@@ -1,9 +1,9 @@
 """CreatePartitions: versions 0-3.
 
-One row per topic, always.  A topic grows as a whole or not at all, so a retry finds it grown.  The
-partitions that one request adds are bounded over all its topics and proposals.  Topics beyond the
-client's quota of mutations get THROTTLING_QUOTA_EXCEEDED; below version 3 they grow, and the client
-is throttled (KIP-599).
+Each topic has one row.  A topic gets all its new partitions or none, so after a success a retry
+finds them all.  The limit on the partitions that a request adds counts all its topics and
+proposals.  Topics beyond the client's quota of mutations get THROTTLING_QUOTA_EXCEEDED; below
+version 3 they grow, and the client is throttled (KIP-599).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class CreatePartitionsHandler:
     async def handle(
         self, call: Call, request: CreatePartitionsRequest
     ) -> CreatePartitionsResponse:
-        """Answer topic by topic; a repeated name is answered once."""
+        """Answer for each topic; a repeated name gets one answer."""
         twice = duplicates(topic.name for topic in request.topics)
         results = [
             CreatePartitionsTopicResult(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -82,7 +82,7 @@ class CreatePartitionsHandler:
             answers = await look.propose(fitting, proposal, is_changed) if fitting else []
             room -= sum(count for count, answer in zip(added, answers, strict=False) if not answer)
             if len(fitting) < len(part):
-                room = 0  # and no later one, however small
+                room = 0  # and all later topics, even small ones
             refused = [*answers, *[_TOO_MUCH] * (len(part) - len(fitting))]
             results += [_result(each, answer) for each, answer in zip(part, refused, strict=True)]
         return CreatePartitionsResponse(results=results)
@@ -92,9 +92,7 @@ class CreatePartitionsHandler:
         return quota is None or not added or quota.take(added)
 
     def _added(self, growth: Growth) -> int:
-        """Return how many partitions would be new; 0 if the rule refuses the request for another
-        reason.
-        """
+        """Return how many partitions would be new; 0 if the rule will refuse the topic anyway."""
         topic = self.coordinator.state.topics.by_name.get(growth.name)
         added = growth.partition_count - len(topic.partition_numbers) if topic else 0
         return added if 0 < added <= MAX_PARTITIONS_PER_REQUEST else 0

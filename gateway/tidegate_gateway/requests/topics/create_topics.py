@@ -1,7 +1,7 @@
 """CreateTopics: versions 2-7.
 
 Differs from Kafka: any replication factor from 1 on is accepted, as a label; timeout_ms is ignored,
-since every gateway serves a topic once it is answered.
+since every gateway serves the topic once the client has the answer.
 
 Topics beyond the client's quota of mutations get THROTTLING_QUOTA_EXCEEDED; below version 6 they
 are created, and the client is throttled (KIP-599).
@@ -41,7 +41,7 @@ STRICT_SINCE: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class CreateTopicsHandler:
-    """new_topic_id: 16 random bytes."""
+    """new_topic_id: returns 16 random bytes."""
 
     coordinator: Coordinator
     settings: BrokerSettings
@@ -51,7 +51,7 @@ class CreateTopicsHandler:
     messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
-        """Answer topic by topic; a repeated name is answered once."""
+        """Answer for each topic; a repeated name gets one answer."""
         twice = duplicates(topic.name for topic in request.topics)
         wanted = [topic for topic in request.topics if topic.name not in twice]
         results = [
@@ -99,11 +99,12 @@ class CreateTopicsHandler:
 
 
 def _contradiction(topic: CreatableTopic) -> tuple[ErrorCode, str] | None:
-    """Return code and text for partitions that occur twice, which a mapping cannot express.
+    """Return the error for partitions that occur twice, which a mapping could not show.
 
-    Of a config that occurs twice the last value counts, as in Kafka.
+    If a config occurs twice, the last value counts, as in Kafka.
     """
-    # Numbers beside an assignment are a request that the rule refuses, as Kafka does first.
+    # If there are numbers and an assignment, the rule refuses the topic; Kafka makes this check
+    # first.
     if (topic.num_partitions, topic.replication_factor) != (-1, -1):
         return None
     twice = duplicates(str(each.partition_index) for each in topic.assignments)

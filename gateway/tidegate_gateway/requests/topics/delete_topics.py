@@ -1,8 +1,8 @@
 """DeleteTopics: versions 1-6, by name or, from version 6, by id.
 
-The objects of the records are collected later; no client can read them any more.  Topics beyond the
-client's quota of mutations get THROTTLING_QUOTA_EXCEEDED; below version 5 they are deleted, and the
-client is throttled (KIP-599).
+The objects with the records are deleted later, but no client can read them any more.  Topics beyond
+the client's quota of mutations get THROTTLING_QUOTA_EXCEEDED; below version 5 they are deleted, and
+the client is throttled (KIP-599).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class DeleteTopicsHandler:
     messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-        """Answer topic by topic."""
+        """Answer for each topic."""
         asked = request.topics + [DeleteTopicState(name=name) for name in request.topic_names]
         if not self.settings.bool("delete.topic.enable"):
             return DeleteTopicsResponse(responses=[_disabled(each, call) for each in asked])
@@ -74,8 +74,9 @@ class DeleteTopicsHandler:
     async def _delete(
         self, wanted: list[TopicKey], quota: Mutations | None
     ) -> list[DeletableTopicResult]:
-        """Delete by the ids that the names have now: a late proposal must not delete a later topic
-        of that name.
+        """Delete topics by their present ids, since a late proposal must not delete a new topic.
+
+        A new topic may have the same name.
         """
         look = Look(self.coordinator)
         await look.take(each.name for each in wanted if each.name is not None)
@@ -112,21 +113,20 @@ class DeleteTopicsHandler:
 
 
 def _stored_key(_: TopicKey, topic: Topic) -> TopicKey:
-    """Return the key that the rule looks up; the asked one could be of a later topic by then."""
+    """Return the key for the rule; the requested name could later belong to another topic."""
     return TopicKey(None, topic.topic_id)
 
 
 def _takes(quota: Mutations | None, topic: Topic) -> bool:
-    """Count the partitions of a topic that is to be deleted; return False if the quota refuses
-    it.
-    """
+    """Count the partitions of a topic to delete; return False if the quota refuses it."""
     return quota is None or quota.take(len(topic.partition_numbers))
 
 
 def _named_twice(known: Sequence[tuple[TopicKey, Topic]]) -> dict[bytes, str]:
-    """Return the topics that a request means by name and by id: the name by the shown id.
+    """Return the topics that a request has both by name and by id: the name, by the shown id.
 
-    As in Kafka they stay, with one answer for both.  known: the keys as sent, with their topics.
+    As in Kafka, these are not deleted, and get one answer.  known: the keys as sent, with their
+    topics.
     """
     by_id = {asked.topic_id for asked, _ in known if asked.name is None}
     return {
