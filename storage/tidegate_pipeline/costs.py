@@ -1,8 +1,8 @@
 """Counts this pipeline's requests to the object store, and writes the sums beside those of
 gateways.
 
-Tasks count their requests where they run, also in Spark's workers, and tell them with their
-results.  So what a task asked that gave no result is not known: a stopped one, or a lost one.
+Tasks count their requests where they run, even in Spark's workers, and return the counts with their
+results.  So the requests of a task without a result, which was stopped or lost, are not known.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class CostBook:
     def counted(self, store: ObjectStore, log: MovableLog) -> ObjectStore:
         """Return the store with its requests counted; count the log's requests from now on, too."""
         self._log = log
-        # Now, since a driver that an error ended wrote nothing: else the rest of its log is lost.
+        # Book now: a driver that ended by an error has written nothing, and the requests of its log
+        # would be lost.
         self._log_requests.book(self._asked)
         return CountingStore(store, self._asked)
 
@@ -69,7 +70,7 @@ class CostBook:
         return round(self._wall_clock() * 1000)
 
     def add(self, asked: Asked) -> None:
-        """Book what a task asked."""
+        """Count a task's requests."""
         self._asked.requests.update(asked.requests)
         self._asked.stored_bytes.update(asked.stored_bytes)
         self._asked.got_bytes.update(asked.got_bytes)
@@ -77,10 +78,10 @@ class CostBook:
     async def write(
         self, store: ObjectStore, cluster_id: str, timeline: int, incarnation: int
     ) -> None:
-        """Store the sums since the last time; first those that could not be stored before.
+        """Store the sums since the last time; first store sums that could not be stored before.
 
         Args:
-          store: one that is not counted.
+          store: a store whose requests are not counted.
           incarnation: the driver's, which no other has.
 
         Raises:
@@ -92,7 +93,7 @@ class CostBook:
             self._log_requests.book(self._asked)
             if not self._asked.requests:
                 return
-            # This object's own PUT is in it.
+            # The sums include this object's own PUT.
             self._asked.requests["put costs"] += 1
             sums = self._taken()
             self._counter += 1
@@ -120,7 +121,7 @@ class CostBook:
         except ObjectExists:
             _log.warning("another process's sums have the key of this one's", key=key)
         except (StoreMisconfigured, StoreUnavailable):
-            self._asked.asked(Request.PUT, key)  # the one that will repeat it
+            self._asked.asked(Request.PUT, key)  # the PUT that will repeat this one
             raise
         else:
             self._asked.stored(key, len(body))

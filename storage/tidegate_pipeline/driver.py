@@ -2,10 +2,10 @@
 
     state --plan--> units --tasks--> Runner --results--> PublishSegments --append--> state
 
-It registers like a gateway, with a node id below zero, so it has a lease, an incarnation that its
+It registers like a gateway, with a node id below zero.  So it has a lease, an incarnation that its
 segments are named after, and a claim; clients never see it.  The claim only saves work: if the
-parents of a unit are no longer live at its log position, the rules refuse the unit, also one of
-another driver or of a fenced one (rules/segments.py).  Segments of refused units are orphans.
+parents of a unit are no longer live at its log position, the rules refuse the unit, whichever
+driver proposes it (rules/records/segments.py).  Segments of refused units are orphans.
 
 All waits go through trio, and the caller passes the runner, so the simulator runs all of this.
 """
@@ -51,7 +51,8 @@ _log = structlog.get_logger("tidegate.pipeline")
 
 CLAIM = "pipeline"
 # Bounds of one proposal: a unit is some hundred bytes of a log entry, and each of its parents costs
-# every gateway some microseconds.  PUBLISH_SECONDS: how long a finished unit waits for others.
+# every gateway some microseconds.  PUBLISH_SECONDS: how long a finished unit waits for others to be
+# published with it.
 UNITS_PER_PROPOSAL = 100
 PARENTS_PER_PROPOSAL = 5_000
 PUBLISH_SECONDS = 2.0
@@ -79,10 +80,9 @@ class Driver:
 
     Args:
       coordinator: its state holds the log so far; the caller runs its run().
-      on_asked: called with what each task asked of the store, whether its units were published or
-          not.
-      on_progress: called after each result with units done and planned in the rounds under way, and
-          with 0 for both when none is.
+      on_asked: called with each task's requests to the store, even if its units are not published.
+      on_progress: called after each result with the numbers of done and planned units in the rounds
+          under way; both are 0 if no round is.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ class Driver:
         )
 
     async def _fill(self, plan: Plan, kind: _Kind) -> None:
-        """Plan all partitions, from where the last round of the kind became full."""
+        """Plan all partitions, starting where the last round of the kind became full."""
         numbers = sorted(each.number for each in self.state.partitions.values())
         start = bisect_left(numbers, kind.resume_at)
         kind.resume_at = 0
@@ -280,8 +280,8 @@ class Driver:
     async def _publish(self, finished: Sequence[tuple[PlannedUnit, UnitResult]]) -> int:
         """Propose the written segments; return the number of published units.
 
-        A proposal whose outcome is unknown is not repeated: if it was committed, the next plan does
-        not find the parents; if not, the next plan does the work again.
+        A proposal whose outcome is unknown is not repeated: if it was committed, the next plan no
+        longer finds the parents.  Otherwise the next plan does the work again.
         """
         if not finished:
             return 0

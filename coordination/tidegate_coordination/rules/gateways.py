@@ -54,7 +54,8 @@ class Register:
     arrival started.
 
     highest_version: the metadata.version up to which the gateway can read; a new cluster starts
-    there. Answer: the incarnation, or the reason of the refusal.
+    there.
+    Answer: the incarnation, or the reason of the refusal.
     """
 
     node_id: int

@@ -1,4 +1,4 @@
-"""The disk cache: what it keeps, what it survives, and what it never serves."""
+"""The disk cache: the parts that it keeps, the faults that it survives, and damaged files."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ async def test_a_removed_file_or_folder_is_a_miss(tmp_path: Path) -> None:
         assert read is not None
         shutil.rmtree(folder)
         assert read[0].is_ready()
-        assert read[0].read() == BODY  # it is open
+        assert read[0].read() == BODY  # the file is open
         assert await found(cache, 2) is None
         assert (cache.counters.lost_files, cache.counters.failures) == (1, 0)
         offer(cache, 2)
@@ -157,7 +157,7 @@ async def test_a_removed_file_or_folder_is_a_miss(tmp_path: Path) -> None:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait until the condition holds, which a thread changes."""
+    """Wait until a thread makes the condition true."""
     with trio.fail_after(20):
         while not condition():  # noqa: ASYNC110 - a thread changes it
             await trio.sleep(0.001)
@@ -173,7 +173,8 @@ async def test_a_cold_scan_does_not_evict_parts_in_use(autojump_clock: MockClock
         for number in range(100, 400):
             offer(cache, number)
             await settled(cache)
-            assert await found(cache, number) == BODY  # at once: the scan's own use
+            # right away: the use counts as the scan's own
+            assert await found(cache, number) == BODY
         assert [await found(cache, number) for number in range(10)] == [BODY] * 10
 
 

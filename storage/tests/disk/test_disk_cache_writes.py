@@ -1,4 +1,4 @@
-"""The disk cache: how it writes, and how it handles failed writes."""
+"""The disk cache: writes, and failed writes."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ async def test_a_failed_batch_leaves_no_file(autojump_clock: MockClock) -> None:
         await trio.sleep(REST_SECONDS)
         offer(cache, 4)
         await settled(cache)
-        assert len(files(steps)) == 2  # the first and the last
+        assert len(files(steps)) == 2  # the first part and the last one
         assert await found(cache, 2) is None
 
 

@@ -32,7 +32,7 @@ class ProcessDied(Exception):
 
 
 class MortalSteps:
-    """Steps that stop working after a number of calls; may skip a kind of sync."""
+    """Steps that stop working after a number of calls; some skip one kind of sync."""
 
     def __init__(self, steps: DiskSteps, calls_left: int, left_out: str) -> None:
         self._steps = steps
@@ -176,7 +176,10 @@ async def test_without_any_one_of_the_syncs_an_object_is_lost(left_out: str) -> 
 
 
 async def test_a_key_is_reported_taken_only_when_it_is_durable() -> None:
-    """A process dies between link and sync; its successor finds the object and accepts it."""
+    """A process dies between link and sync.
+
+    Its successor finds the object, and takes it for its own.
+    """
     disk = MemoryDiskSteps()
     for calls in range(40):
         mortal = MortalSteps(disk, calls, "")

@@ -122,7 +122,7 @@ def test_on_leave_is_called_for_every_value_that_leaves() -> None:
     cache.evict("missing")
     assert left == ["b"]
     cache.put("d", "d", 20, hot=False)
-    assert left == ["b", "c", "d"]  # the protected values leave no room
+    assert left == ["b", "c", "d"]  # the protected values take all room
     cache.evict("a")
     assert left == ["b", "c", "d", "a"]
 

@@ -192,7 +192,7 @@ async def test_values_that_a_load_brings_along_are_waited_for(
         assert [cache.is_coming(key) for key in "abcd"] == [True, True, True, False]
         for key in ("b", "c", "b"):
             nursery.start_soon(ask, key)
-    assert sorted(answers) == ["b", "b", "c alone"]  # c did not come after all
+    assert sorted(answers) == ["b", "b", "c alone"]  # the load did not bring c
     assert loads == ["a, b and c", "alone"]
     assert not any(map(cache.is_coming, "abc"))
 
@@ -224,7 +224,7 @@ class InHand:
 
 @pytest.mark.parametrize("loads", [1, 3])
 async def test_a_failed_load_releases_its_memory_at_once(loads: int) -> None:
-    """The collector of a gateway looks seldom, so that cycles would keep it for long."""
+    """A gateway's garbage collector runs seldom, so reference cycles would hold the memory."""
     cache = RangeCache[str](100)
     left: list[weakref.ref[InHand]] = []
     gate = trio.Event()

@@ -177,7 +177,7 @@ def _trailer(tail: bytearray) -> bytearray:
 def test_a_malformed_chunk_with_a_right_crc_is_refused(
     position: int, number: int, reason: str
 ) -> None:
-    """Although its CRC is right, the reader must terminate."""
+    """Its CRC is right, but its headers are not; the reader must still terminate."""
     segment = sealed([2], chunk_bytes=1)
     [chunk] = segment.index.chunks
     region = bytearray(segment.body[chunk.position : chunk.position + chunk.length])

@@ -62,7 +62,7 @@ def test_a_partition_is_one_slice_in_sorted_order() -> None:
 
 
 def test_the_bytes_are_those_of_the_published_layout() -> None:
-    """Written by hand from the table in README.md, on which other programs' readers rely."""
+    """The bytes are written by hand from the table in README.md, on which other programs rely."""
     header = b"TIDEWAL\n" + pack(">HHiqq", 1, 0, 3, 42, 7)
     footer = pack(">I", 1) + TOPICS[2] + pack(">iQIQqqI", 5, 32, 4, 9, 77, 77, crc32c(b"body"))
     footer += pack(">I", 0)
@@ -127,7 +127,7 @@ def test_append_keeps_the_buffer_and_seal_copies_it() -> None:
     sealed = wal.seal(IDENTITY)
     buffer[:] = b"wrong"
     assert sealed.body[32:37] == b"later"
-    sealed.body[32:40] = b"patched!"  # possible because no memoryview of it is left
+    sealed.body[32:40] = b"patched!"  # possible because no memoryview of the buffer is left
 
 
 @given(st.integers(0, 10_000), st.integers(1, 255))
@@ -215,7 +215,7 @@ def _partition(append: Append) -> tuple[bytes, int]:
 
 
 def _with_footer(sealed: SealedWal, tags: bytes, *, minor: int) -> bytes:
-    """Return the same object with other bytes after its entries, and a right CRC."""
+    """Return the object with other bytes after its footer's entries, and a matching CRC."""
     footer_position = sealed.slices[-1].start_byte + sealed.slices[-1].size_bytes
     entries = bytes(sealed.body[footer_position : -TRAILER.size - 4])
     header = b"TIDEWAL\n" + pack(">HHiqq", MAJOR_VERSION, minor, *IDENTITY)

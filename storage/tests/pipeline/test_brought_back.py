@@ -10,7 +10,7 @@ from tidegate_coordination.events.cluster import ClusterCreated
 
 
 def test_a_round_that_ends_after_a_bring_back_does_not_stop_compaction() -> None:
-    """A round covers segments up to the first other run."""
+    """A round of compaction covers segments up to the first run that is no segment."""
     world = world_with(3)
     first, stretch, last = ([each] for each in rows(world))
     skip(world, stretch)

@@ -35,7 +35,7 @@ def aborted(*spans: tuple[int, int], producer: int = PRODUCER) -> AbortedSet:
 
 
 def bases(cleaner: Cleaner, *batches: bytes) -> list[int]:
-    """The base offsets of the batches that stay; none of them is the last."""
+    """The base offsets of the batches that stay, none of which is the round's last one."""
     left = [cleaner.clean(memoryview(each), is_last=False) for each in batches]
     return [read_header(each).base_offset for each in left if each is not None]
 
@@ -59,8 +59,10 @@ def test_the_marker_of_a_commit_goes_with_its_last_data() -> None:
 
 
 def test_the_marker_of_an_abort_goes_a_round_after_all_its_entries() -> None:
-    """Segments of a round may be published apart.  If a reader finds the entry in one and not the
-    marker in another, it drops later records of the producer.
+    """Segments of a round may be published separately.
+
+    If a reader finds the entry in one segment, but no marker in another, it drops later records of
+    the producer.
     """
     batches = [data(0, ("a", "1")), marker(1, committed=False)]
     known = Cleaner(learned(), BELOW, aborted((0, 1)))

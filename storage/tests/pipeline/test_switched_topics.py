@@ -1,4 +1,4 @@
-"""A topic that was switched from its source is not compacted while it can still go back."""
+"""A topic that was switched from its source is not compacted while it can still return."""
 
 from __future__ import annotations
 

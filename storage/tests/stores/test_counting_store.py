@@ -1,4 +1,4 @@
-"""A counting store changes nothing, and books each request once."""
+"""A counting store passes each request on unchanged, and counts it once."""
 
 from __future__ import annotations
 

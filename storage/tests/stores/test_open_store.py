@@ -86,7 +86,7 @@ def test_a_bad_url_gets_a_clear_error(url: str, sentence: str) -> None:
     ],
 )
 def test_a_url_with_a_secret_is_refused_without_showing_it(url: str) -> None:
-    """obstore's own errors would show it, each time that the store does not answer."""
+    """obstore's errors would show the secret each time that the store does not answer."""
     with pytest.raises(StoreMisconfigured) as refused:
         open_store(url, environ=KEYS)
     assert "s3cret" not in str(refused.value)
@@ -150,7 +150,7 @@ CLIENT = {"AZURE_CLIENT_ID": "c", "AZURE_TENANT_ID": "t"}
         ("s3", POD, False),
         ("gs", {"GOOGLE_APPLICATION_CREDENTIALS": "/f"}, True),
         ("gs", {"GOOGLE_BEARER_TOKEN": "token"}, True),
-        ("gs", {"GOOGLE_SKIP_SIGNATURE": "true"}, False),  # PUTs are signed nevertheless
+        ("gs", {"GOOGLE_SKIP_SIGNATURE": "true"}, False),  # PUTs are signed in any case
         ("az", {"AZURE_STORAGE_ACCOUNT_KEY": "a2V5"}, True),
         ("az", CLIENT | {"AZURE_CLIENT_SECRET": "s"}, True),
         ("az", CLIENT | {"AZURE_FEDERATED_TOKEN_FILE": "/t"}, True),

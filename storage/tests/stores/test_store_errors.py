@@ -1,4 +1,4 @@
-"""Texts for operators of a store that refuses, or is not there: over real HTTP and TLS."""
+"""Error texts for operators if a store refuses or cannot be reached: over real HTTP and TLS."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 class _TlsServer(Server):
     def handle_error(self, request: object, client_address: object) -> None:
-        """Clients that do not trust the certificate leave."""
+        """Ignore errors: clients that do not trust the certificate disconnect."""
 
 
 @contextmanager
@@ -210,7 +210,7 @@ def test_white_space_around_a_credential_is_refused_by_name(name: str, text: str
 
 
 async def test_a_panic_of_the_client_is_an_error_of_the_store(server: Server) -> None:
-    """obstore panics at a line break in a key, such as one that it reads from a file by itself."""
+    """obstore panics at a line break in an access key, which it may read from a file by itself."""
     endpoint = f"http://127.0.0.1:{server.server_port}"
     config: Any = {"endpoint": endpoint, "region": "r", "access_key_id": "k\ney"}
     config["secret_access_key"] = "secret"

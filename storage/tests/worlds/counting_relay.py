@@ -1,4 +1,4 @@
-"""A relay to an S3 server that counts the requests as they are on the wire."""
+"""A relay to an S3 server that counts the requests on the wire."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def counting_relay(endpoint: str) -> Iterator[tuple[str, Counter[str]]]:
                 counts[kind_of(self.command, self.path)] += 1
             body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
             server = HTTPConnection(f"{place.hostname}:{place.port}", timeout=ANSWER_SECONDS)
-            # The Host of the client stays: the signature covers it.
+            # The client's Host header stays, because the signature covers it.
             server.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
             for name, value in self.headers.items():
                 if name.lower() != "connection":

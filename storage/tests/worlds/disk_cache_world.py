@@ -23,7 +23,7 @@ from tidegate_storage.stores.object_store import Buffer
 T = TypeVar("T")
 
 BODY = bytes(range(256)) * 40
-BLOCKS = 3  # of BODY
+BLOCKS = 3  # that BODY takes
 
 
 class TroubledSteps(MemoryDiskSteps):
@@ -81,7 +81,7 @@ class FailingDisk(MemoryDisk):
 
 
 class SlowDisk(MemoryDisk):
-    """Hangs while the test wants it."""
+    """Hangs for as long as the test wants."""
 
     def __init__(self, steps: DiskSteps) -> None:
         super().__init__(steps)
@@ -93,7 +93,7 @@ class SlowDisk(MemoryDisk):
 
 
 class HungDisk(MemoryDisk):
-    """Keeps recipes for later, as a thread may that its caller has abandoned."""
+    """Runs recipes later, as a thread may whose caller has abandoned it."""
 
     def __init__(self, steps: DiskSteps) -> None:
         super().__init__(steps)

@@ -1,9 +1,9 @@
-"""A fake of Google Cloud Storage, ours: so much of its XML API as a store of Tidegate uses.
+"""A fake of Google Cloud Storage, ours: the part of its XML API that a store of Tidegate uses.
 
-It is not Google's, so tests on it show what our client sends and makes of answers, not how Google's
-store behaves. Each object has a generation, a number that no other object ever had. A PUT with
-`x-goog-if-generation-match: 0` creates, and answers 412 if there is an object. What the fake does
-not know it refuses with 501, so that no request passes unseen.
+It is not Google's, so tests on it show only how our client sends requests and reads answers, not
+how Google's store behaves. Each object has a generation, a number that no other object ever had. A
+PUT with `x-goog-if-generation-match: 0` creates, and answers 412 if there is an object. The fake
+refuses unknown requests with 501, so that none goes unnoticed.
 
     PUT, GET, HEAD, DELETE /BUCKET/OBJECT
     GET /BUCKET?list-type=2&prefix=&delimiter=&start-after=&continuation-token=&max-keys=
@@ -54,7 +54,7 @@ class Bucket:
         self.answers: Counter[tuple[str, int]] = Counter()
 
     def put(self, name: str, body: bytes, match: int | None) -> Stored | None:
-        """Store an object; None if another generation is there than `match`."""
+        """Store an object; None if the present generation is not `match`."""
         with self.lock:
             found = self.objects.get(name)
             if match is not None and match != (found.generation if found else 0):
@@ -82,7 +82,7 @@ class _Handler(BaseHTTPRequestHandler):
     name: str
 
     def handle(self) -> None:
-        # A client that needs no more answers goes.
+        # A client that needs no more answers disconnects.
         with suppress(ConnectionError):
             super().handle()
 

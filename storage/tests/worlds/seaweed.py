@@ -18,7 +18,7 @@ SECRET_KEY = "tidegate-test-secret"
 READY_SECONDS = 60.0
 ATTEMPTS = 3
 _IN_USE = "address already in use"
-_GRPC_SHIFT = 10_000  # each server also listens at its port plus this
+_GRPC_SHIFT = 10_000  # each server's gRPC port is its port plus this
 
 
 @contextmanager

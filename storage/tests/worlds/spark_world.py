@@ -31,7 +31,7 @@ INCARNATION = 77
 
 
 class Folder:
-    """A world's objects as files; tasks: one for each of its partitions."""
+    """A world's objects as files; tasks: one for each partition."""
 
     def __init__(self, world: World, path: Path, tasks: list[MergeTask]) -> None:
         self.world = world
@@ -40,7 +40,7 @@ class Folder:
         self.url = f"file:{path}"
 
     def source(self, task: MergeTask) -> Path:
-        """Return the file that a task reads last."""
+        """Return the last file that a task reads."""
         return self.path / task.units[0].sources[-1].key
 
 
@@ -86,7 +86,7 @@ async def driver_of(world: World, runner: Runner) -> AsyncIterator[Driver]:
 
 
 async def copy(source: ObjectStore, target: ObjectStore) -> None:
-    """Copy what the target does not have."""
+    """Copy the objects that the target lacks."""
     there = {each.key for each in await target.list("")}
     for each in await source.list(""):
         if each.key not in there:
@@ -109,7 +109,7 @@ class Held:
         os.mkfifo(path)
 
     async def when_read(self, call: Callable[[], None]) -> None:
-        """Wait until a reader opens it, and call."""
+        """Wait until a reader opens the file, and call."""
         handle = await trio.to_thread.run_sync(
             os.open, self._path, os.O_WRONLY, abandon_on_cancel=True
         )
@@ -158,9 +158,9 @@ def workers() -> list[int]:
 
 
 def kill_workers() -> None:
-    """Kill all workers, also the idle ones.
+    """Kill all workers, even idle ones.
 
-    Spark may give a task to one of these before it knows, so that the task fails once more.
+    Spark may give a task to a killed worker before it notices, so that the task fails once more.
     """
     for worker in workers():
         with suppress(ProcessLookupError):
@@ -168,7 +168,7 @@ def kill_workers() -> None:
 
 
 async def end_workers() -> None:
-    """Kill them, and return when Spark's daemon knows."""
+    """Kill all workers, and return once Spark's daemon has noticed."""
     with trio.fail_after(PATIENCE_SECONDS):
         while workers():
             kill_workers()

@@ -41,7 +41,7 @@ class ReportSeen:
 
 @dataclass(frozen=True, slots=True)
 class PipelineStatus:
-    """Runs are stretches of WAL objects that are in no segment yet.
+    """The backlog.  Runs are stretches of WAL objects that are in no segment yet.
 
     oldest_ms: age of the oldest run, None if there is none.  reports: the last ones, newest last.
     """

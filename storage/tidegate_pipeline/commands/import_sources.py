@@ -30,7 +30,7 @@ from .options import INSTALL
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """As they were typed.  checks_records: records are looked at."""
+    """The options as they were typed.  checks_records: whether records are checked."""
 
     link: str
     topics: tuple[str, ...]

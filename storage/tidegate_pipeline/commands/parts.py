@@ -64,7 +64,7 @@ class StoppableRunner(Protocol):
 
 
 class StoppableLocalRunner:
-    """Runs tasks in this process, until stop().  The store is opened for the first of them."""
+    """Runs tasks in this process, until stop().  The store is opened for the first task."""
 
     def __init__(self, store_url: str) -> None:
         self._store_url = store_url
@@ -87,7 +87,7 @@ class StoppableLocalRunner:
                 yield result
 
     async def _next(self, results: AsyncGenerator[UnitResult, None]) -> UnitResult | None:
-        """Wait for a result in a cancel scope, which may not enclose a yield."""
+        """Wait for a result in a cancel scope; such a scope must not enclose a yield."""
         with trio.CancelScope() as scope:
             self._waiting.add(scope)
             try:
@@ -194,7 +194,7 @@ def _unowned(url: str) -> str:
 class Shared:
     """The cluster's log, store and state, opened.
 
-    store: it is counted in costs.  bare: the same, uncounted.
+    store: its requests are counted in costs.  bare: the same store, without a count.
     """
 
     log: MetadataLog
@@ -211,7 +211,7 @@ async def opened_shared(
 ) -> AsyncGenerator[Shared, None]:
     """Open log and store.
 
-    costs: books what is asked of both; a driver writes it.
+    costs: counts the requests to both; a driver writes the sums.
 
     Raises:
       NothingThere, LogMisconfigured, LogUnavailable, StoreMisconfigured: the text says what to do.
@@ -232,7 +232,7 @@ async def checked_state(shared: Shared) -> ClusterState:
     """Load the state of the cluster, and check that the store is its own; see living_driver()."""
     state = await load_state_in_use(shared.log, shared.log_url)
     if await read_owner(shared.store) is None:
-        # A gateway registers first, and then takes the prefix.
+        # A gateway registers first, and then claims the prefix.
         raise NothingThere(_unowned(shared.store_url))
     await check_owner(shared.store, state.cluster_id, timeline=state.timeline)
     return state
@@ -278,8 +278,8 @@ async def living_driver(
         try:
             yield driver
         finally:
-            # After an error, too: another pipeline need not wait for the lease.  A second signal
-            # has cancelled the coordinator already, and so this block.
+            # Do this even after an error, so that another pipeline need not wait for the lease.  A
+            # second signal has cancelled the coordinator already, and so this block.
             with trio.move_on_after(LEAVE_SECONDS):
                 await driver.leave()
         with trio.move_on_after(LEAVE_SECONDS):
@@ -294,7 +294,7 @@ async def _write_costs_each_hour(shared: Shared, coordinator: Coordinator) -> No
 
 
 async def _write_costs(shared: Shared, coordinator: Coordinator) -> None:
-    """Write what the pipeline cost; if the store does not answer, the next call does."""
+    """Write the sums of requests; if the store does not answer, the next call writes them."""
     state = coordinator.state
     try:
         await shared.costs.write(

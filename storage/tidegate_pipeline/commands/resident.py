@@ -39,7 +39,7 @@ from .stopping import StopAsked, StoppedAtOnce, Stopping, stopping_by_signals
 _log = structlog.get_logger("tidegate.pipeline")
 
 AGAIN_SECONDS: Final = 2.0
-# Passing errors: the driver's incarnation ends, and another one starts.
+# Temporary errors: the driver's incarnation ends, and another one starts.
 _PASSING: Final = (
     AttemptsUsedUp,
     CoordinatorUnavailable,
@@ -71,7 +71,7 @@ def run_resident(options: Options, residence: Residence, *, log_level: str) -> i
 
     def work() -> int:
         check_level(log_level or ("warning" if is_terminal() else "info"))
-        # Logged before the first wait.
+        # Log this before the first wait.
         _ = log_url(options.data, options.log), store_url(options.data, options.object_store)
         kind, sentence = chosen_runner(options)
         if sentence:

@@ -35,7 +35,7 @@ class StopAsked(Exception):
 
 
 class Stopping:
-    """Whether to stop, and the calls to make then."""
+    """Knows whether to stop, and the calls to make then."""
 
     def __init__(self) -> None:
         self._event = trio.Event()
@@ -48,13 +48,13 @@ class Stopping:
         return self._event.is_set()
 
     def tell(self, call: Callable[[], None]) -> None:
-        """Call it when a signal comes; at once if one came already."""
+        """Call `call` when a signal comes, or at once if one came already."""
         self._calls.append(call)
         if self.is_asked:
             call()
 
     def tell_by_force(self, call: Callable[[], None]) -> None:
-        """Call it if the first signal was not enough.  It must not block."""
+        """Call `call` if the first signal was not enough.  It must not block."""
         self._calls_by_force.append(call)
 
     @contextmanager
@@ -86,7 +86,7 @@ class Stopping:
             call()
 
     async def wait(self, seconds: float) -> None:
-        """Wait so long, or until a signal comes."""
+        """Wait for that many seconds, or until a signal comes."""
         with trio.move_on_after(seconds):
             await self._event.wait()
 
@@ -143,7 +143,7 @@ async def _heed_parent(parent: int, stopping: Stopping) -> None:
 
 
 def _print_nowhere() -> None:
-    """Redirect output to nowhere: its reader is gone, so a log line would raise."""
+    """Discard all output: its reader is gone, so a log line would raise."""
     with open(os.devnull, "wb") as nowhere:
         for descriptor in (1, 2):
             os.dup2(nowhere.fileno(), descriptor)

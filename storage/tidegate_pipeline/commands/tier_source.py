@@ -1,4 +1,4 @@
-"""Tiered storage as the source of an import; apart, since it needs the package cryptography."""
+"""Tiered storage as the source of an import; it needs the package cryptography."""
 
 from __future__ import annotations
 
@@ -21,12 +21,10 @@ from ..importing.tier.reading import TierOrigin
 async def opened_tier(
     url: str, prefix: str, topics: Sequence[Topic], keys: Sequence[str]
 ) -> tuple[TierBounds, TierOrigin]:
-    """Look what tiered storage has of the topics.
-
-    keys: ID=FILE each.
+    """Find the topics' segments in tiered storage.  keys: ID=FILE each.
 
     Raises:
-      BadSource: it has nothing of them, or not as the plug-in leaves it.
+      BadSource: there are none, or they have another form than the plug-in's.
     """
     try:
         private = dict(_private_key(each) for each in keys)

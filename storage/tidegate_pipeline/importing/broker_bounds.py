@@ -40,7 +40,7 @@ class BrokerBounds:
         return found | {each: _bounds(firsts.get(each), stops.get(each)) for each in asked}
 
     def obstacle(self, topic: Topic, index: int, end: int) -> str:
-        """See SourceSide: brokers have all of their log."""
+        """See SourceSide: brokers have their whole log."""
         return ""
 
     async def difference(self, topic: Topic, index: int, epoch_ends: Mapping[int, int]) -> str:
@@ -55,7 +55,7 @@ class BrokerBounds:
         return ""
 
     async def _epoch_end(self, topic: Topic, index: int, epoch: int) -> tuple[int, int]:
-        """Return an epoch and its end at the source: the highest up to `epoch`; -1 not known."""
+        """Return the source's highest epoch up to `epoch`, and its end; -1 if not known."""
         request = OffsetForLeaderEpochRequest(
             topics=[
                 OffsetForLeaderTopic(

@@ -1,7 +1,7 @@
 """A task of an import: reads batches, checks them, and stores WAL objects.
 
-While an object is stored the next portion is read, so a task holds a few portions and two objects,
-each of about ImportTask.object_bytes.
+While an object is stored, the next portion is read.  So a task holds a few portions, and two
+objects of about ImportTask.object_bytes each.
 """
 
 from __future__ import annotations
@@ -128,10 +128,10 @@ class UnitCopy:
     async def _walked(
         self, batches: Sequence[FetchedBatch], *, is_first: bool
     ) -> Sequence[FetchedBatch]:
-        """Return the batches up to a malformed one, with which the next unit begins then.
+        """Return the batches up to a malformed one; the next unit then begins with that.
 
-        A walk may take about a second, so others of the process get turns between batches: the
-        driver's lease must not end.
+        A walk may take about a second, so other tasks of the process get turns between batches: the
+        driver's lease must not expire.
 
         is_first: the unit has no batch before them.
 
@@ -160,7 +160,7 @@ class UnitCopy:
         try:
             await with_retries(lambda: put_idempotent(self._store, filled.key, filled.body))
         except ObjectExists as error:
-            # An attempt before this one got other batches of the source, and died.
+            # An earlier attempt got other batches from the source, and died.
             raise SourceFailed(f"object {filled.key} exists, with other batches") from error
         finally:
             self._slots.release()

@@ -1,8 +1,8 @@
 """The counters of an import's WAL objects.  Pure.
 
-The cluster state remembers each counter below the highest one that is not settled.  So counters
-that a unit did not use are given out again.  If a task that was believed dead has written such an
-object meanwhile, the next one finds other bytes under its key, and its unit is done again.
+The cluster state remembers each unsettled counter below the highest settled one.  So counters that
+a unit did not use are given out again.  If a task that seemed dead has written an object of such a
+counter meanwhile, the next task finds other bytes under that key, and its unit is done again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which partitions folders of brokers' logs hold, and where these begin and end.  Blocks briefly.
+"""The partitions in folders of brokers' logs, and where they begin and end. Blocks briefly.
 
 Several folders may hold replicas of one partition; the one with the highest high watermark is read.
 Records above it are not known to be committed, and stay out.
@@ -32,7 +32,7 @@ from .log_folders import (
 class PartitionFolder(NamedTuple):
     """A replica of a partition; its offsets are [first, stop).
 
-    log_start: as the broker noted it; below first, the rest lies in tiered storage.
+    log_start: as the broker noted it; offsets from log_start to first are in tiered storage.
     """
 
     path: Path
@@ -43,7 +43,7 @@ class PartitionFolder(NamedTuple):
 
 
 def partition_folders(paths: Sequence[Path], cluster_id: str) -> dict[Place, PartitionFolder]:
-    """Return the partitions of brokers' log folders, of each the replica that reaches farthest.
+    """Return the partitions in brokers' log folders, each by its most advanced replica.
 
     cluster_id: of the link's source.
 

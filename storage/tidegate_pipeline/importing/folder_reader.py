@@ -21,7 +21,7 @@ PORTION_BYTES: Final = 8 << 20
 
 @dataclass(frozen=True)
 class FolderOrigin:
-    """See Origin.  folders: of each partition, its path."""
+    """See Origin.  folders: the path of each partition's folder."""
 
     folders: Mapping[Place, Path]
 

@@ -2,11 +2,11 @@
 
     state, bounds --PartitionImport--> units --Runner--> WAL objects --CommitWal--> state
 
-It registers as the pipeline does, with an incarnation of its own after which its objects are named,
-and holds the claim at which the gateways' mirrors of the link stand aside.  How far a copy is, is
-where it ends in the state; so an import that died continues where its last publication ended, and
-what its tasks wrote beyond are orphans.  Each batch names the end that it follows, so nothing is
-published twice, also if a mirror or another import writes to the partition.
+It registers as the pipeline does.  Its objects are named after its own incarnation.  While it holds
+its claim, the gateways' mirrors of the link stand aside.  The progress of a copy is its end in the
+state, so an import that died continues where its last publication ended.  Objects that its tasks
+wrote beyond that are orphans.  Each batch names the end that it follows, so nothing is published
+twice, even if a mirror or another import writes to the partition.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ImportDriver:
       coordinator: its state holds the log so far; the caller runs its run(), and has begun the
         visit (visit.py).
       decompressed_bytes: see ImportTask.
-      on_progress: called with bytes published, and those that are left, about.
+      on_progress: called with the published bytes, and about how many bytes are left.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class ImportDriver:
         self._is_stopped = False
 
     def stop(self) -> None:
-        """Start no more tasks; what is under way is published."""
+        """Start no more tasks; the results of tasks under way are still published."""
         self._is_stopped = True
         self._wake()
 
@@ -136,8 +136,9 @@ class ImportDriver:
         return self._coordinator.state.partitions.get(each.number)
 
     def _next_units(self, slots: int) -> Sequence[ImportUnit]:
-        """Return the units of the next task: of the partition that has the fewest under way; first
-        units are small, and share a task.
+        """Return the units of the next task, from the partition with the fewest under way.
+
+        First units are small, and share a task.
         """
         if self._is_stopped:
             return ()
@@ -187,7 +188,7 @@ class ImportDriver:
         each = self._by_place[unit.topic_id, unit.partition]
         done = each.judged(unit, done)
         if each.under_way.get(unit.start) is not unit:
-            return  # of an earlier beginning
+            return  # of an earlier plan
         if done.ending in (Ending.FAILED, Ending.GONE):
             self._fail(each, done.text)
             await trio.sleep(FIRST_PAUSE_SECONDS * 2**each.fails)
@@ -207,14 +208,14 @@ class ImportDriver:
         _log.warning("a part of a partition failed", partition=each.name, error=text)
 
     async def _again(self, each: PartitionImport) -> None:
-        """Plan a partition again: its copy or its source is not what was planned with."""
+        """Plan a partition again, since its copy or its source has changed since the plan."""
         await self._coordinator.catch_up()
         await self._begin([each])
 
     # -- publishing --------------------------------------------------------------------------------
 
     async def _publish_all(self, each: PartitionImport) -> None:
-        """Publish what is next, unless another task does so for the partition."""
+        """Publish the next units, unless another task is publishing for the partition."""
         if each.number in self._publishing:
             return
         self._publishing.add(each.number)

@@ -23,7 +23,7 @@ TOPIC_ID: Final = "partition.metadata"
 Place: TypeAlias = tuple[str, int]
 """Topic and partition."""
 
-# A folder that is being deleted or moved has an ending of another form.
+# The name of a folder that is being deleted or moved has another ending.
 _FOLDER: Final = re.compile(r"(.+)-(\d+)")
 _SEGMENT: Final = re.compile(r"(\d{20})\.log")
 _UUID_BYTES: Final = 16
@@ -34,7 +34,7 @@ class BadFolder(Exception):
 
 
 def place_of(folder: str) -> Place | None:
-    """Return the partition of a folder's name; None if it is not one of a partition in use."""
+    """Return the partition of a folder's name; None if it is no folder of a partition in use."""
     found = _FOLDER.fullmatch(folder)
     return (found[1], int(found[2])) if found is not None else None
 
@@ -51,9 +51,9 @@ def segment_name(base: int, ending: str) -> str:
 
 
 def read_checkpoint(text: str, name: str) -> dict[Place, int]:
-    """Read a checkpoint file: version, number of lines, then topic, partition and offset a line.
+    """Read a checkpoint file: version, number of lines, then lines of topic, partition, offset.
 
-    A broker makes the file empty, and writes it later.
+    A broker creates the file empty, and writes it later.
 
     Raises:
       BadFolder: it is another file, or was cut.

@@ -30,9 +30,9 @@ class ObjectFiller:
         self._used = 0
 
     def add(self, batches: Sequence[FetchedBatch]) -> Iterator[FilledObject]:
-        """Take batches; yield the objects that are full.
+        """Add batches; yield the objects that are full.
 
-        The caller takes care that counters are left; see `fitting`.
+        The caller must make sure that counters are left; see `fitting`.
         """
         for each in batches:
             if self._is_full(len(each.data)):
@@ -52,7 +52,7 @@ class ObjectFiller:
         return is_large or self._open.batch_count >= self._task.object_batches
 
     def fitting(self, batches: Sequence[FetchedBatch]) -> int:
-        """Return how many of the batches the counters are enough for."""
+        """Return for how many of the batches there are enough counters."""
         size, count, used = self._open.size_bytes, self._open.batch_count, self._used
         for at, each in enumerate(batches):
             is_large = size > 0 and size + len(each.data) > self._task.object_bytes

@@ -1,10 +1,10 @@
-"""The import of one partition: which units are planned, under way, and next to publish.  Pure.
+"""The import of one partition: its units that are planned, under way, and next to publish.  Pure.
 
     begin --> units [start, stop) in parallel --> done, in any order --> published in order
 
 Units tile the offsets from the end of the copy to the source's end, as seen at the beginning.  The
-first unit runs alone; it shows how many bytes one offset takes.  A unit that ends early leaves a
-rest, which becomes a unit of its own, with the same place in the order.
+first unit runs alone; it shows how many bytes one offset takes.  If a unit ends early, the offsets
+that are left become another unit, with the same place in the order.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class PartitionImport:
 
     first, stop: the source's bounds at the beginning.  end: where the copy ends now.
     publish_at: the start of the next unit to publish.
-    plan_at: the start of the next unit to plan.  rests: starts and stops of what units left.
-    under_way, waiting: units by their start; those that wait are done, and come after one that is
-    not.  offset_bytes: how many bytes an offset takes, about; 0 unknown.  published_bytes: so far.
+    plan_at: the start of the next unit to plan.  rests: starts and stops of offsets that units
+    left.  under_way, waiting: units by their start; waiting units are done, but an earlier unit is
+    not. offset_bytes: about how many bytes an offset takes; 0: unknown.  published_bytes: so far.
     epoch_ends: where the last published batch of each leader epoch ends.
-    is_at_end: the source gives no more, although its end may be above.  fails: in a row.
+    is_at_end: the source gives no more, although its end may be above.  fails: failures in a row.
     problem: why it does not continue, for people; "" if it does.
     """
 
@@ -70,8 +70,8 @@ class PartitionImport:
     def begin(self, partition: Partition, first: int, stop: int) -> None:
         """Plan again from where the copy ends; the source's bounds are [first, stop).
 
-        The first stop holds: an import has an end, also if the source continues.  The state must be
-        read to the end of the log.  Units that are under way are dropped.
+        The stop of the first call holds, so an import ends even if the source grows.  The state
+        must be read to the end of the log.  Units that are under way are dropped.
         """
         self.first, self.stop = first, self.stop or stop
         self.end = partition.next_offset
@@ -92,7 +92,7 @@ class PartitionImport:
     def may_plan(self) -> bool:
         """Return whether next_unit() may be called."""
         if self.is_over or any(start == self.publish_at for start, _ in self.rests):
-            return not self.is_over  # all others wait for the rest that is published next
+            return not self.is_over  # all other units wait for this one, which is published next
         ahead = len(self.under_way) + len(self.waiting)
         if ahead >= (UNITS_AHEAD if self.offset_bytes else 1):
             return False
@@ -100,7 +100,7 @@ class PartitionImport:
 
     @property
     def left_bytes(self) -> int:
-        """Return how many bytes are not published yet, about."""
+        """Return about how many bytes are not published yet."""
         return 0 if self.is_over else int((self.stop - self.publish_at) * self.offset_bytes)
 
     def next_unit(self, number: int, counters: tuple[int, ...]) -> ImportUnit:
@@ -124,7 +124,7 @@ class PartitionImport:
         return unit
 
     def _next_range(self) -> tuple[int, int]:
-        """Return the lowest offsets that no unit covers, as many as a unit has."""
+        """Return the lowest offsets that no unit covers, at most as many as fit in a unit."""
         if not self.rests:
             self.rests.append((self.plan_at, self.stop))
             self.plan_at = self.stop
@@ -140,7 +140,7 @@ class PartitionImport:
     # -- results -----------------------------------------------------------------------------------
 
     def judged(self, unit: ImportUnit, done: UnitDone) -> UnitDone:
-        """Return a result, as a failure if the source gives nothing far below its end.
+        """Return a result, or a failure if the source gave nothing well below its end.
 
         Brokers also answer without batches while tiered storage is slow.
         """
@@ -152,7 +152,7 @@ class PartitionImport:
         return UnitDone(done.number, Ending.FAILED, unit.start, text=text)
 
     def take(self, unit: ImportUnit, done: UnitDone) -> bool:
-        """Take a result; return whether it counts: the unit may be of an earlier beginning."""
+        """Take a result; return whether it counts, since the unit may be of an earlier plan."""
         if self.under_way.get(unit.start) is not unit:
             return False
         del self.under_way[unit.start]
@@ -176,9 +176,9 @@ class PartitionImport:
             yield self.waiting[self.publish_at]
 
     def published(self, unit: ImportUnit, done: UnitDone) -> None:
-        """The batches of a unit are in the log."""
+        """Note that the batches of a unit are in the log."""
         if self.waiting.pop(unit.start, (None, done))[0] is not unit:
-            return  # the partition was planned anew while they were written
+            return  # the partition was planned again meanwhile
         self.publish_at = min(done.next_offset, unit.stop)
         self.published_bytes += done.read_bytes
         for written in done.objects:
@@ -187,7 +187,7 @@ class PartitionImport:
         self.fails = 0
 
     def failed(self, text: str) -> None:
-        """Something went wrong; after TRIES times without progress, the partition is given up."""
+        """Note a failure; after TRIES failures without progress, the partition is given up."""
         self.fails += 1
         if self.fails >= TRIES:
             self.problem = text

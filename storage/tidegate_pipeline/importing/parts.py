@@ -19,20 +19,21 @@ class SourceSide(Protocol):
     """The source, as the driver itself asks it."""
 
     async def bounds(self, topics: Sequence[Topic]) -> Bounds:
-        """Look where the partitions of topics begin and end."""
+        """Return where the partitions of topics begin and end."""
         ...
 
     def obstacle(self, topic: Topic, index: int, end: int) -> str:
         """Return why a copy that ends there cannot continue with this source; "" if it can.
 
-        Files begin where the source's log begins, or later if its older part lies elsewhere.
+        Files begin where the source's log begins, or later if its older part is in tiered storage.
         """
         ...
 
     async def difference(self, topic: Topic, index: int, epoch_ends: Mapping[int, int]) -> str:
-        """Return how the source's history differs from one whose epochs reach that far; "" for not
-        at all, or not known.  Units are read at different times: the source may lose records in an
-        unclean election meanwhile.
+        """Return how the source's history differs from these epoch ends; "" if it does not.
+
+        Also return "" if that is not known.  Units are read at different times, and meanwhile the
+        source may lose records in an unclean leader election.
         """
         ...
 
@@ -45,7 +46,7 @@ class ImportRunner(Protocol):
         ...
 
     async def run(self, task: ImportTask) -> Sequence[UnitDone]:
-        """Return the results; units of a lost task have none.  May raise to end the import."""
+        """Return the results; units of a lost task have none.  May raise, to end the import."""
         ...
 
 

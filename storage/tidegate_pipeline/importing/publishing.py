@@ -14,11 +14,11 @@ from .work import ANOTHERS, ImportUnit, UnitDone, WrittenBatch, WrittenObject
 
 
 def placing_before(unit: ImportUnit, done: UnitDone, end: int) -> Placing | None:
-    """Return how a copy that ends there moves before the unit is published; None: not at all.
+    """Return how a copy moves from its end before the unit is published; None: it does not.
 
-    Only before the first unit have records of the source expired; a later unit may begin in a gap
-    that compaction left.  The first batch may begin before the source's log start, and has to lie
-    here as a whole.
+    Records of the source can have expired only before the first unit; a later unit may begin in a
+    gap that compaction left.  The first batch may begin before the source's log start, and must be
+    stored here as a whole.
     """
     if unit.least == ANOTHERS or unit.start <= end:
         return None
@@ -60,7 +60,7 @@ def end_after(done: UnitDone, end: int) -> int:
 def refusal_of(outcomes: list[BatchOutcome]) -> str:
     """Return why a batch was refused; "" if none was.
 
-    Of an object that was committed before, it is not known which batches were accepted.
+    If an object was committed before, it is not known which of its batches were accepted.
     """
     for each in outcomes:
         if each.refusal is not None:

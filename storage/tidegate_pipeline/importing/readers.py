@@ -1,4 +1,4 @@
-"""A source as tasks read it, whatever it is: brokers, folders of their logs, tiered storage."""
+"""A source as tasks read it: brokers, folders of their logs, or tiered storage."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .work import ImportUnit
 class Portion(NamedTuple):
     """Batches of a partition, in the order of offsets; the last may be cut short.
 
-    records: empty if the source has no batch from the position on, or none that it gives.
+    records: empty if the source has, or returns, no batch from the position on.
     """
 
     records: memoryview
@@ -33,7 +33,7 @@ class Reader(Protocol):
     """Reads units."""
 
     async def read(self, unit: ImportUnit, position: int, epoch: int) -> Portion:
-        """Return whole batches from the one with the position, or from the first after it, on.
+        """Return whole batches, from the one that holds the position or the next one on.
 
         A batch that ends below the position may come first.  epoch: see FetchPartition's
         last_fetched_epoch; -1 if it is not known.

@@ -1,7 +1,7 @@
 """Reads batches out of a broker's segment files, from any offset on.  Blocks.
 
-The index is a hint: the header that it leads to must begin at or below the offset, else the file is
-walked from its start.
+The index is a hint: if the header at the indexed byte does not begin at or below the offset, the
+file is walked from its start.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from .log_folders import segment_bases, segment_name
 
 _BEING_SWAPPED: Final = ".log.swap"
 _ENTRY: Final = Struct(">ii")
-# Batches are found by their headers; one read brings some of them.
+# Batches are found by their headers; one read returns several headers.
 _WALK_BYTES: Final = 64 << 10
 
 
 def portion_of(folder: Path, offset: int, most: int) -> bytes:
-    """Return about `most` bytes from the batch with an offset, or from the first one after it, on.
+    """Return about `most` bytes, starting with the batch that holds an offset or the next one.
 
-    Whole files are taken one after another; the last batch may be cut short.  Empty if there is no
-    such batch.
+    Files are read one after another; the last batch may be cut short.  Empty if there is no such
+    batch.
 
     Raises:
       OSError: a file cannot be read.
@@ -66,7 +66,7 @@ def _opened(path: Path) -> Generator[int, None, None]:
 
 
 def _whole_first(file: int, at: int, most: int) -> bytes:
-    """Read from a batch on: at least that one."""
+    """Read from a batch on, at least this whole batch."""
     header = _header(file, at)
     size = header.size_bytes if header is not None else 0
     return os.pread(file, max(size, most), at)

@@ -52,7 +52,7 @@ class UnitPublisher:
     async def _committed(
         self, wanted: Iterator[CommitWal]
     ) -> Sequence[list[BatchOutcome] | Failure]:
-        """Propose all in their order, without waiting in between; return their answers."""
+        """Propose all commits in order, without waiting in between; return their answers."""
         answers: list[list[BatchOutcome] | Failure] = []
         settled, count = trio.Event(), 0
 

@@ -1,4 +1,4 @@
-"""Which batches of what a source gave belong to a unit, and where it ends.  Pure."""
+"""Decides which batches of a source's answer belong to a unit, and where the unit ends. Pure."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class UnitWalk:
             self.ending = Ending.EARLY
 
     def cut(self, batches: Sequence[FetchedBatch]) -> None:
-        """End the unit before the given batches, which were taken last and are not written."""
+        """End the unit before these batches, which were taken last and will not be written."""
         if batches:
             self.position = batches[0].mirrored.after
             self.read_bytes -= sum(len(each.data) for each in batches)

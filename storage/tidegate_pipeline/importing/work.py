@@ -17,9 +17,9 @@ class ImportUnit(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     number: unique within the driver's incarnation.  partition: its index in the topic.
     least: a batch that begins below start and reaches beyond it belongs to this unit, too; it may
-      not begin below this offset.  ANOTHERS: such a batch belongs to the unit before.
+      not begin below this offset.  ANOTHERS: such a batch belongs to the previous unit.
     epoch: the leader epoch of the last batch before start; -1 if it is not known.
-    budget_bytes: the unit ends after about so many, also if that is before stop.
+    budget_bytes: the unit ends after about this many bytes, even before stop.
     counters: of the WAL objects that it may write.
     """
 
@@ -40,8 +40,8 @@ class ImportTask(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Units that one task does, one after another.
 
     node_id, zone, incarnation: the driver's, for the names of the objects.  object_bytes,
-    object_batches: an object has no more, but for one batch.  decompressed_bytes: what a codec may
-    make of a batch; None: records are not looked at.
+    object_batches: an object has at most this, or a single larger batch. decompressed_bytes: the
+    bound of a decompressed batch; None: records are not checked.
     """
 
     cluster_id: str
@@ -67,7 +67,7 @@ class ImportTask(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class WrittenBatch(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """position, length: bytes in the object.  facts: BatchFacts from record_count on.
 
-    The rest: see MirroredBatch.
+    Other fields: see MirroredBatch.
     """
 
     position: int
@@ -94,9 +94,9 @@ class WrittenObject(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class Ending(IntEnum):
     """Why a unit ended.
 
-    WHOLE: at its stop.  EARLY: its bytes or counters are used up.  NO_MORE: the source gives no
-    batch beyond, although its end may be above.  GONE: the source does not have the first offset.
-    DIVERGED: the source has another history.  FAILED: try again.
+    WHOLE: at its stop.  EARLY: its budget of bytes or counters is used up.  NO_MORE: the source
+    gives no batch beyond, although its end may be above.  GONE: the source does not have the first
+    offset.  DIVERGED: the source has another history.  FAILED: try again.
     """
 
     WHOLE = 1

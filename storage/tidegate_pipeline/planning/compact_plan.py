@@ -1,9 +1,9 @@
 """Plans the next compaction from the cluster state.  Pure.
 
-A round covers all segments of a partition, from the first one up to its bound: runs that are not
-merged yet, records that are younger than `min.compaction.lag.ms`, the last stable offset.  A round
-is due as in Kafka: if the dirty part, which no round has covered, is more than
-`min.cleanable.dirty.ratio` of all, or if the last round was `max.compaction.lag.ms` ago.
+A round covers all segments of a partition, from the first one up to its bound.  The bound is the
+first of these: a run that is not merged yet, a record younger than `min.compaction.lag.ms`, the
+last stable offset.  A round is due as in Kafka: if the dirty part, which no round has covered, is
+more than `min.cleanable.dirty.ratio` of all, or if the last round was `max.compaction.lag.ms` ago.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _is_due(
     dirty_bytes = sum(row.length for row in dirty)
     if dirty_bytes > topic.min_cleanable_dirty_ratio * sum(row.length for row in rows):
         return True
-    # A growing segment is as young as its last record, so the time since the last round counts.
+    # A growing segment is as young as its newest record, so the time since the last round counts.
     last_ms = partition.cleanings[-1].log_time_ms if partition.cleanings else 0
     oldest_ms = min(state.committed_at_ms(row) for row in dirty)
     return state.log_time_ms - min(last_ms, oldest_ms) >= topic.max_compaction_lag_ms

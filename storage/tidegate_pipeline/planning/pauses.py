@@ -26,7 +26,7 @@ Stretch: TypeAlias = tuple[Work, int, int]
 
 
 class _Pause(NamedTuple):
-    """seconds: its length.  until: the end of it."""
+    """seconds: its length.  until: its end."""
 
     seconds: float
     until: float

@@ -1,11 +1,11 @@
 """Plans the next merge or compaction from the cluster state.  Pure.
 
-A unit of a merge is a stretch of small neighbours: runs of WAL objects older than rest_ms, since
-consumers of the tail have younger ones in memory, and segments that are not full yet.  A unit is
-merged if it makes a full segment, if it holds enough parts, or if its oldest part has waited for
-patience_ms.  A segment is merged again only with at least half as many new bytes as its own, so
-each byte is copied a few times at most, however slowly a partition grows.  No unit spans a hole
-that an operator's skip left.  Compaction: see compact_plan.py.
+A unit of a merge is a stretch of small neighbours: runs of WAL objects older than rest_ms, and
+segments that are not full yet.  Younger runs are skipped, since gateways have them in memory for
+consumers of the tail.  A unit is merged if it makes a full segment, if it holds enough parts, or if
+its oldest part has waited for patience_ms.  A segment is merged again only if the new bytes are at
+least half of its own, so each byte is copied a few times at most, even if a partition grows
+slowly.  No unit spans a hole that an operator's skip left.  Compaction: see compact_plan.py.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class PlannedUnit:
 
     @property
     def stretch(self) -> Stretch:
-        """Return its identity, which is the same each time that it is planned."""
+        """Return the unit's identity, which is the same each time that the unit is planned."""
         work = Work.MERGE if self.unit.rules is None else Work.COMPACTION
         return work, self.partition, self.unit.base_offset
 
@@ -130,8 +130,8 @@ class Plan:
         found = False
         from_offset = self._under_way.compacted_to.get(number, 0)
         if topic.is_compacted:
-            # The next round of compaction merges compacted segments.  It ends at the first other
-            # run, which may have come back while the last round ran.
+            # The next round of compaction merges compacted segments.  It would end at the first
+            # other run, which may have been brought back during the last round.
             merged_to = partition.runs.merged_to(RUN_SEGMENT)
             from_offset = max(from_offset, min(cleaned_to(partition.cleanings), merged_to))
         limits = limits_of(self._settings, topic)
@@ -143,9 +143,9 @@ class Plan:
     def add_compaction(self, number: int) -> bool:
         """Plan a round of compaction of a partition, if it is due; returns as add_merges() does.
 
-        A mirrored topic is compacted by its source alone, so that its offsets can be compared.  One
-        that was switched to this cluster can still go back, so it is not compacted until its source
-        is forgotten.
+        Only the source compacts a mirrored topic, so that offsets here and there can be compared.
+        A topic that was switched to this cluster can still return, so it is not compacted until its
+        source is forgotten.
         """
         partition, topic = self._found(number)
         if partition is None or topic is None or not topic.is_compacted:
@@ -191,7 +191,7 @@ class Plan:
             tuple(row[:3] for row in aborted),
         )
         planned = PlannedUnit(unit, partition.number, parents)
-        # Add it at once: another round may be planned while this planning yields.
+        # Add the unit at once: another round may be planned while this planning yields.
         self._under_way.begin(planned)
         self.units.append(planned)
         self.size_bytes += unit.size_bytes
@@ -223,7 +223,7 @@ class Plan:
 
 
 def _bound_ms(row: RunRow) -> int:
-    """Return Source.bound_ms: a mirror keeps headers as its source has them."""
+    """Return Source.bound_ms: a mirror keeps the headers of its source."""
     may_be_false = row.flags & (RUN_FINAL | RUN_SEGMENT) and not row.flags & RUN_WALKED
     return row.max_timestamp if may_be_false else -1
 
@@ -248,7 +248,7 @@ def _marker(partition: Partition, row: RunRow) -> Source:
 
 
 def group_units(units: Iterable[PlannedUnit], task_bytes: int) -> Iterator[list[PlannedUnit]]:
-    """Group units into tasks, so that units which begin in the same objects share a task."""
+    """Group units into tasks; units that begin in the same object share a task."""
     group: list[PlannedUnit] = []
     size_bytes = 0
     for each in sorted(units, key=_first_object):
@@ -313,8 +313,8 @@ def _stretches(
 def _oldest_ms(row: RunRow, newest_ms: int, before_ms: int | None, limits: Limits) -> int:
     """Return about the time of a row's oldest record: the newest one of the row before it.
 
-    newest_ms, before_ms: from when the row and the one before it age.  A segment at the very
-    beginning has no row before it, so it counts as spanning the whole limit.
+    newest_ms, before_ms: the times from which the row and the row before it age.  A segment at the
+    very beginning has no row before it, so it counts as spanning the whole limit.
     """
     if before_ms is not None:
         return min(before_ms, newest_ms)
@@ -326,7 +326,7 @@ def _oldest_ms(row: RunRow, newest_ms: int, before_ms: int | None, limits: Limit
 def _changes_anything(stretch: list[RunRow]) -> bool:
     """Return whether a merge has an effect.
 
-    That holds for a lone run, too: it keeps a whole WAL object from being collected.
+    A merge of a lone run has an effect, too: the run keeps a whole WAL object from being collected.
     """
     return len(stretch) > 1 or (len(stretch) == 1 and not stretch[0].flags & RUN_SEGMENT)
 

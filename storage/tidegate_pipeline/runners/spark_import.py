@@ -1,8 +1,8 @@
 """Runs tasks of an import on Spark: a job of one row for each; see spark_runner.py.
 
-A worker opens the source for each task, and keeps the object store open.  How to reach the source,
-also its secrets, is part of the pickled function: Spark's own settings say how that is encrypted on
-its way to executors.
+A worker opens the source for each task, and keeps the object store open.  The pickled function
+holds the source's addresses and secrets.  Spark's own settings decide whether it is encrypted on
+the way to executors.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class SparkImportRunner:
         """See ImportRunner.
 
         Raises:
-          NoSpark: Spark is gone, and does not start again.
+          NoSpark: Spark has ended, and does not start again.
         """
         spark = await self._running()
         rows = await SparkJob(spark, f"tidegate-import-{next(self._numbers)}", task.encode()).run(

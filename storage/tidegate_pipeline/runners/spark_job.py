@@ -1,4 +1,4 @@
-"""One row as a job of Spark's, in a thread, which a cancellation ends."""
+"""One row as a job of Spark's, in a thread; a cancellation ends the job."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class SparkJob:
             try:
                 results = await trio.to_thread.run_sync(self._run, function)
             finally:
-                # Also if it was cancelled before its thread started.
+                # The event is also set if the job was cancelled before its thread started.
                 self._done.set()
         return results
 
     async def _cancel_with_us(self) -> None:
-        """When this task is cancelled, cancel the job in Spark again and again until it ends."""
+        """When this task is cancelled, cancel the job in Spark repeatedly until it ends."""
         try:
             await self._done.wait()
         except trio.Cancelled:
@@ -57,7 +57,7 @@ class SparkJob:
         try:
             self.spark.session.sparkContext.cancelJobsWithTag(self._tag)
         except Exception as error:
-            # The JVM is gone, and with it the job: the job's thread gets an error by itself.
+            # The JVM has ended, and so has the job: the job's thread gets an error by itself.
             _log.info("could not cancel a job", error=error_text(error))
 
     def _run(self, function: RowFunction) -> list[bytes] | Exception:

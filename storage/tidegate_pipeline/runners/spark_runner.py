@@ -3,8 +3,8 @@
     MergeTask --createDataFrame--> one row --mapInArrow--> rows of results --toArrow--> UnitResult
 
 Each task is a job of its own: `toLocalIterator` runs the partitions of one job one after another,
-and other actions return nothing before the last task is done.  So results come as they are ready,
-and a failed task costs its own units only.  A job costs the driver some 50 ms.
+and other actions return nothing before the last task is done.  So each result is returned as soon
+as it is ready, and a failed task loses only its own units.  A job costs the driver some 50 ms.
 
 Jobs run in threads.  After a cancellation the thread stays until Spark has ended the job, so Spark
 starts no task later.  A task that has started may write for a while; its segments have names of
@@ -30,7 +30,7 @@ from .spark_trouble import AttemptsUsedUp, NoSpark
 
 _log = structlog.get_logger("tidegate.pipeline.spark")
 
-# Jobs beyond the slots, so that Spark has planned the next task when one ends.
+# Jobs above the number of slots, so that Spark has already planned a next task when one ends.
 JOBS_BEYOND_SLOTS: Final = 1
 # The most attempts whose results the driver may have missed when it restarts a session.
 UNSEEN_ATTEMPTS: Final = 1 << 16
@@ -81,14 +81,14 @@ class SparkRunner:
             async for result in receive:
                 yield result
         finally:
-            # Also if the caller closes the generator early.
+            # This also runs if the caller closes the generator early.
             batch.scope.cancel()
             receive.close()
         if batch.trouble is not None:
             raise batch.trouble
 
     def stop(self) -> None:
-        """End all runs, also later ones: results that came stay, jobs under way are cancelled."""
+        """End all runs, even later ones: present results stay, jobs under way are cancelled."""
         self._is_stopped = True
         for batch in self._batches:
             batch.scope.cancel()

@@ -1,7 +1,7 @@
 """One resident Spark session: its settings, its start in a folder of its own, its end.
 
     local[N]     a JVM on this machine, on loopback and small: record bytes never pass through it;
-                 of the environment's settings for Spark it inherits none
+                 it inherits no settings for Spark from the environment
     any other    the cluster's own settings hold; Tidegate sets only those of its tasks
     spark-submit the existing session, as spark-submit set it up
 
@@ -38,7 +38,7 @@ from .spark_task import RESULT_COLUMN, RESULT_SCHEMA, TASK_COLUMN
 from .spark_texts import java_note
 from .submitted import is_submitted
 
-_java_gateway: Any = java_gateway  # it has few types
+_java_gateway: Any = java_gateway  # PySpark has few type hints
 _log = structlog.get_logger("tidegate.pipeline.spark")
 
 APP_NAME: Final = "tidegate-pipeline"
@@ -48,8 +48,8 @@ JVM_END_SECONDS: Final = 10.0
 # A task reads and writes some 128 MiB, or compacts one partition.
 SLOW_TASK: Final = "120s"
 
-# Settings for a cluster, or for another Spark on this machine, break the Spark of local[N]: other
-# Pythons and releases, event logs in folders that are not here.
+# Settings for a cluster, or for another Spark on this machine, break the Spark of local[N]: for
+# example other Pythons and releases, or event logs in missing folders.
 _OF_OTHER_SPARKS: Final = ("SPARK_", "PYSPARK_")
 
 _LOG4J: Final = """\
@@ -111,12 +111,12 @@ class RunningSpark:
         return self.session.sparkContext.defaultParallelism
 
     def is_alive(self) -> bool:
-        """Return whether it can still run jobs."""
+        """Return whether the session can still run jobs."""
         context: Any = self.session.sparkContext
         try:
             return not context._jsc.sc().isStopped()
         except Exception:
-            return False  # the JVM is gone
+            return False  # the JVM has ended
 
     def last_words(self) -> list[str]:
         """Return how the JVM ended, after its last lines; once, and nothing while it lives."""
@@ -146,7 +146,7 @@ class RunningSpark:
 
 
 def _stop(session: SparkSession) -> None:
-    """Stop a session, also one whose JVM is gone: then its own stop() does only a part."""
+    """Stop a session, even one whose JVM has ended: then its own stop() does only a part."""
     try:
         session.stop()
     except Exception:
@@ -157,7 +157,7 @@ def _stop(session: SparkSession) -> None:
 
 
 class ResidentSpark:
-    """The session of this process: started when it is needed, and restarted if its JVM is gone."""
+    """The session of this process: started when it is needed, and again if its JVM has ended."""
 
     def __init__(self, settings: SparkSettings) -> None:
         self._settings = settings
@@ -186,7 +186,7 @@ class ResidentSpark:
             return self._running
 
     def kill(self) -> None:
-        """End the JVM, so that calls to it fail, also while it starts or does not answer.
+        """End the JVM, so that calls to it fail, even while it starts or does not answer.
 
         Under spark-submit the JVM is the parent process, so this ends our process instead.
         """
@@ -274,7 +274,7 @@ def _started(settings: SparkSettings, folder: Path, output: JavaOutput) -> Spark
     conf.setAll(list(configs.items()))
     context: Any = SparkContext
     with _environment(settings, folder):
-        # As the session would start it, which gives its JVM our own outputs.
+        # Start the JVM as the session would, except that the session would give it our own outputs.
         with output.writable() as pipe:
             context._gateway = _java_gateway.launch_gateway(conf, {"stdout": pipe, "stderr": pipe})
         context._jvm = context._gateway.jvm
@@ -306,7 +306,7 @@ def _environment(settings: SparkSettings, folder: Path) -> Generator[None, None,
 
 
 def _local_environment(folder: Path) -> dict[str, str]:
-    """Return the environment of a Spark for this process alone, without default settings."""
+    """Return the environment of this process's own Spark, without default settings."""
     conf = folder / "conf"
     conf.mkdir(exist_ok=True)
     return {

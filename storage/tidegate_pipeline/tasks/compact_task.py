@@ -2,10 +2,10 @@
 
 First the task reads the dirty sources and maps each key to its newest offset; if the map becomes
 full, the round ends there.  Then it reads all sources in order and rewrites those that lost records
-(rewriting.py).  It reads a small unit once, a large one source by source, and its dirty part twice:
-memory holds one source, one segment and the map.  The task proves that it lost no record but those
-that the rules removed: records in = records out + removed, and the segment reads back as it was
-built.
+(rewriting.py).  It reads a small unit once.  It reads a large unit source by source, and the dirty
+part of that twice, so memory holds one source, one segment and the map.  The task proves that it
+lost no other records than the rules removed: records in = records out + removed, and the segment
+reads back as it was built.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from .segment_writing import final_batch, prove, put_segment
 from .sources import SourceReader, Stored, UnitFailed, aborted_of, place, runs_of
 from .work import Compacted, CompactionRules, MergeTask, MergeUnit, Source, Stretch, UnitResult
 
-# Up to so many bytes a unit is read at once.
+# A unit of up to this many bytes is read at once.
 READ_AT_ONCE_BYTES = 64 << 20
-# So many bytes take some ten milliseconds.
+# This many bytes take some ten milliseconds.
 RECORDS_A_TURN = 10_000
 
 
@@ -93,7 +93,7 @@ async def compact_unit(
     cleaner = Cleaner(latest, rules.tombstones_below, aborted)
     done = _Round()
     rewriting = Rewriting(unit, rules, chunk_bytes=task.chunk_bytes)
-    # The round knows no record after its end, so it knows no newer one for the records there.
+    # The round knows no record after end_offset, so it cannot clean the sources there.
     within = [source for source in unit.sources if source.base_offset < latest.end_offset]
     for at, source in enumerate(within):
         is_end = source is within[-1] or follows_hole(within, at + 1)
@@ -180,7 +180,7 @@ async def _clean(held: _Held, cleaner: Cleaner, *, is_last: bool) -> CleanedSour
 
 
 class _Pause:
-    """Yields to other tasks of the same process now and then."""
+    """Lets other tasks of the same process run now and then."""
 
     def __init__(self) -> None:
         self._left = RECORDS_A_TURN

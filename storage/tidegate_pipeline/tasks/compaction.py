@@ -4,18 +4,19 @@ A record stays if it is the newest of its key, up to the end of the round.  A to
 only when `delete.retention.ms` have passed since an earlier round covered it.  A record without a
 key is removed.  Records of aborted transactions are removed, and supersede nothing.
 
-The marker of a transaction goes when its data is gone, but as late as a tombstone: a reader of
-committed records may have read the data before.  An aborted transaction's entries in the indexes of
-segments go then, and its marker in a later round: by an entry without a marker, a reader would drop
-later records of the producer, and segments of a round may be published apart.
+The marker of a transaction is removed when its data is gone, but not before a tombstone would be: a
+reader of committed records may have read the data before.  An aborted transaction's entries in the
+indexes of segments are removed at that time, and its marker in a later round.  By an entry without
+a marker, a reader would drop later records of the producer, and segments of a round may be
+published separately.
 
 The framing is Kafka's: base offset, last offset delta, producer fields, base timestamp and codec of
 a batch stay; record count, length, CRC and largest timestamp follow from the remaining records,
 which are copied byte for byte.  A batch that loses no record is not changed.  A batch that loses
-all is dropped, since the cluster state knows producers and end offsets.  Only the last batch of a
-round then stays without records, so that a consumer reaches the end (as in Kafka).  A batch whose
-records cannot be read, or that the walk of tidegate_protocol.record_walk refuses, stays as it is.
-It may hold records that a later tombstone deletes, so such tombstones stay, too.
+all records is dropped, since the cluster state knows producers and end offsets.  Only the last
+batch of a round stays without records, so that a consumer reaches the end (as in Kafka).  A batch
+whose records cannot be read, or that the walk of tidegate_protocol.record_walk refuses, stays as it
+is. It may hold records that a later tombstone deletes, so such tombstones stay, too.
 """
 
 from __future__ import annotations
@@ -52,13 +53,14 @@ from tidegate_storage.objects.segment_format import AbortedTransaction
 from .record_spans import Spans, record_spans, timestamp_delta
 
 MAX_DECOMPRESSED_BYTES = 256 << 20
-# As many as a produced batch may have.
+# As many records as a produced batch may have.
 MAX_RECORDS = 2_000_000
 # For a longer key the map keeps a hash, which bounds the size of an entry.
 LONG_KEY_BYTES = 64
 ENTRY_BYTES = 150 + LONG_KEY_BYTES
 _HASH_BYTES = 32
-# Bytes of decoded batches that are kept from learning to cleaning, and bytes that a record takes.
+# The bytes of decoded batches that are kept from the first to the second reading, and the bytes
+# that a record takes.
 REMEMBERED_BYTES = 64 << 20
 _SPAN_BYTES = 150
 _UINT32 = Struct(">I")
@@ -141,8 +143,8 @@ class AbortedSet:
 class LatestOffsets:
     """The newest offset of each key in the dirty sources.
 
-    end_offset: the first offset after those that it has read.  It keeps up to remembered_bytes of
-    decoded batches, since decoding is most of the work of a round.
+    end_offset: the first offset after the read ones.  It keeps up to remembered_bytes of decoded
+    batches, since decoding is most of the work of a round.
     """
 
     def __init__(self, end_offset: int, *, remembered_bytes: int = REMEMBERED_BYTES) -> None:
@@ -195,12 +197,13 @@ class Cleaner:
         self._tombstones_below = tombstones_below
         self._markers_below = tombstones_below
         self._aborted = aborted
-        self._with_data: set[int] = set()  # producers of whose transactions data is left
+        self._with_data: set[int] = set()  # producers whose transactions have data left
         self.removed = Removed()
 
     def clean(self, batch: memoryview, *, is_last: bool) -> memoryview | None:
-        """Return the batch with the remaining records: itself if all stay and its header says the
-        largest of their time stamps, None if none stays.
+        """Return the batch with the remaining records; None if none stays.
+
+        If all stay, and the header has the largest of their time stamps, this is the batch itself.
 
         is_last: the batch's last offset has to stay.
         """
@@ -314,7 +317,7 @@ def _rebuilt(
     attributes, max_timestamp = header.attributes, header.max_timestamp
     if not records:
         attributes &= ~CODEC_MASK
-        max_timestamp = -1  # for searches by time, which would look for a record of that
+        max_timestamp = -1  # for searches by time, which would look for a record of that time
     elif not header.is_log_append_time:
         max_timestamp = _max_timestamp(header, payload, select(spans.starts, stays))
     body = compress(records, header.codec) if header.codec and records else records
@@ -333,6 +336,6 @@ def _rebuilt(
 def _max_timestamp(header: BatchHeader, payload: bytes, starts: Iterable[int]) -> int:
     """Return the largest timestamp of the records that begin at starts.
 
-    It is -1 if no record has one above, as on Kafka.
+    It is -1 if no record has a higher one, as in Kafka.
     """
     return max(-1, *(header.base_timestamp + timestamp_delta(payload, start) for start in starts))

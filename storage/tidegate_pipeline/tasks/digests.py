@@ -1,8 +1,8 @@
 """The proof that a task wrote what it read.  Pure.
 
 A digest is the sum, modulo 2^64, of a hash of each batch's (offset, CRC field as it was read).  The
-order does not matter.  A lost, doubled or exchanged batch changes the digest, but for one chance in
-2^64.
+order does not matter.  A lost, repeated or exchanged batch changes the digest, except with a
+probability of 2^-64.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ def error_text(error: BaseException) -> str:
     lines = str(error).strip().splitlines() or [""]
     if "Traceback (most recent call last):" in lines:
         return lines[-1]  # an error of a worker, wrapped by Spark
-    # Py4J's first line names the call.
+    # The first line of Py4J's text only names the call.
     line = next((each for each in lines if each[:2] == ": "), lines[0])
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 

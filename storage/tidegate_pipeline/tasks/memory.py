@@ -2,9 +2,9 @@
 
 A task allocates and frees a hundred megabytes, some of them in threads.  By default glibc returns
 much of that to the kernel each time and gets it back a page at a time, cleared, which costs as much
-CPU as all the rest of a merge.  Memory that threads freed stays in their own heaps, which no other
-thread uses.  With one heap that keeps one task's memory for the next, a worker is both quicker and
-smaller.
+CPU as everything else in a merge.  Memory that threads freed stays in their own heaps, which no
+other thread uses.  With one heap that keeps one task's memory for the next, a worker is both
+quicker and smaller.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ async def run_task(store: ObjectStore, task: MergeTask, attempt: int) -> list[Un
 
 async def _do_all(store: ObjectStore, task: MergeTask, attempt: int) -> list[UnitResult]:
     reader = SourceReader(store)
-    # Units of compaction read source by source: each may be larger than memory.
+    # Units of compaction read source by source, since a unit may be larger than memory.
     merges = [unit for unit in task.units if unit.rules is None]
     read = await reader.read([source for unit in merges for source in unit.sources])
     results: list[UnitResult] = []

@@ -3,7 +3,7 @@
 Compaction needs a record's key, whether it has a value, and its bytes to copy; decoding more would
 cost several times as much.  So this walks over the fields before the value, most of whose numbers
 take one byte.  Compaction looks only at batches that the walk of tidegate_protocol.record_walk
-accepts; this trusts no size either:
+accepts; this module trusts no size either:
 
     length | attributes 1 | timestamp delta | offset delta | key length | key | value length | ...
 """
@@ -75,7 +75,7 @@ def _walk(payload: bytes, count: int) -> Spans:
             size, at = _rest(payload, at, size)
         if size & 1:
             keys.append(None)
-        elif size >> 1 > end - at:  # before it is copied
+        elif size >> 1 > end - at:  # checked before the key is copied
             raise _invalid("a key passes the end of its record")
         else:
             keys.append(payload[at : at + (size >> 1)])
@@ -104,7 +104,7 @@ def _rest(payload: bytes, at: int, first: int) -> tuple[int, int]:
 
 
 def timestamp_delta(payload: bytes, start: int) -> int:
-    """Return the timestamp delta, ms, of the record that begins at start; it may be any number."""
+    """Return the timestamp delta, ms, of the record at start; it may be any number."""
     while payload[start] > _ONE_BYTE:
         start += 1
     start += 2

@@ -1,8 +1,8 @@
 """The segments of a compacted partition: which sources share one, and which stay.  Pure.
 
 Sources come in offset order, each with its remaining batches.  Neighbours become one segment until
-it is full; a large source that lost nothing stays as it is.  If a source lost everything, the
-segment of the sources after it covers its offsets, so each offset belongs to some segment.
+it is full; a large source that lost nothing stays as it is.  If a source lost all records, the next
+source's segment covers its offsets, so each offset belongs to some segment.
 
 No segment covers a hole: it may hold the marker of a transaction that an index names as aborted,
 and an answer to a reader of committed records ends there.
@@ -91,7 +91,7 @@ class Rewriting:
         return not cleaned.is_changed and source.length * 2 > self._rules.segment_bytes
 
     def _is_over(self, source: Source, cleaned: CleanedSource) -> bool:
-        """Return whether the open segment ends before a source."""
+        """Return whether the open segment must end before a source."""
         gathered = self._open
         if gathered is None or not gathered.has_batches:
             return False
@@ -122,7 +122,7 @@ class Rewriting:
         gathered.removed += cleaned.removed
 
     def _oldest_ms(self, at: int) -> int:
-        """Return about the time of a source's oldest record: the newest of the one before it."""
+        """Return about the time of a source's oldest record: the newest of the source before."""
         own = self._unit.sources[at].newest_at_ms
         return min(self._unit.sources[at - 1].newest_at_ms, own) if at else own
 

@@ -55,14 +55,14 @@ def prove(body: bytearray) -> Proof:
 def final_batch(batch: memoryview, proof: Proof | None = None, *, bound_ms: int = -1) -> FinalBatch:
     """Return a batch for a segment, unchanged; proof: counts it.
 
-    bound_ms: see PreparedRun.  It stands for the batch's time then, so that a search by time looks
-    into the chunk, although no record of the batch may be as late.
+    bound_ms: see PreparedRun.  The index then has bound_ms as the batch's time, so that a search by
+    time looks into the chunk, although no record of the batch may be as late.
     """
     header = HEADER.unpack_from(batch)
     base_offset, record_count = header[0], header[12]
     if proof is not None:
         proof.take(base_offset, header[4], record_count)
-    # Compaction leaves batches without records, with the time that these had.
+    # Compaction leaves batches without records, with the time of the removed records.
     newest_ms = (bound_ms if bound_ms >= 0 else header[8]) if record_count else -1
     return FinalBatch(batch, base_offset + header[6] + 1, record_count, newest_ms)
 

@@ -43,7 +43,8 @@ from .work import Source
 MAX_GAP_BYTES = 64 << 10
 MAX_GET_BYTES = 16 << 20
 CONCURRENT_GETS = 16
-# If a smaller share of a GET is wanted, the wanted bytes are copied, so that the rest is freed.
+# If less than this share of a GET is wanted, the wanted bytes are copied, so that all others are
+# freed.
 LEAST_WANTED = 0.75
 
 

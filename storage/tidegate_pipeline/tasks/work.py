@@ -20,9 +20,8 @@ class Source(msgspec.Struct, array_like=True, frozen=True, gc=False):
     index_length: bytes of the index of a segment, 0 for a run of a WAL object.
     append_time: ms for LogAppendTime, -1 if clients stamp records; of WAL runs only.
     newest_at_ms: the time from which it ages (StateTables.newest_at_ms); of a marker, its time.
-    bound_ms: the largest time stamp of its records where batch headers may say a false time; -1
-      where they say true ones, or none is known.
-    check: as the cluster state keeps it.
+    bound_ms: the largest time stamp of its records, if batch headers may have a false time; -1 if
+    headers have true times, or none is known. check: as the cluster state keeps it.
     leader_epoch: of a run of a WAL object; a segment's batches hold their own.
     marker: (producer id, epoch, whether it commits) of a transaction's marker, which lies in no
       object.
@@ -81,17 +80,17 @@ class MergeUnit(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def base_offset(self) -> int:
-        """Return the first offset that it covers."""
+        """Return the first offset that the unit covers."""
         return self.sources[0].base_offset
 
     @property
     def next_offset(self) -> int:
-        """Return the first offset after it."""
+        """Return the first offset after the unit."""
         return self.sources[-1].next_offset
 
     @property
     def size_bytes(self) -> int:
-        """Return the size of its batches, bytes."""
+        """Return the size of the unit's batches, bytes."""
         return sum(source.length for source in self.sources)
 
 
@@ -133,8 +132,8 @@ class Stretch(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class Compacted(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The result of compaction: a segment for each stretch, in order; other sources stay.
 
-    end_offset: the round covered all offsets below.  Then the counts of removed records, by rule,
-    and of batches that stayed since they cannot be read.
+    end_offset: the round covered all offsets below.  The other fields count removed records, by
+    rule, and batches that stayed because they cannot be read.
     """
 
     stretches: tuple[Stretch, ...]
@@ -159,8 +158,8 @@ class UnitResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
     gets: requests to the store; units that share a request count a part of it each.
     records, digest: of the written batches, proven equal to those read (digests.py).
     error: a sentence for people that names the object; empty if the unit succeeded.
-    compacted: of a unit of compaction, which is proven by stretch; digest is 0.
-    asked: what the whole task asked; in the result of one of its units.
+    compacted: of a unit of compaction, which is proven by stretch; digest is 0.  asked: the
+    requests of the whole task, in the result of one of its units.
     """
 
     number: int

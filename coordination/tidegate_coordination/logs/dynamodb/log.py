@@ -106,7 +106,8 @@ class DynamoLog:
     async def _create(self, position: int, head: Head) -> AppendResult:
         """Create an entry; if the answer is lost, try again and see which entry holds the position.
 
-        Raises: LogUnavailable: the second answer was lost, too.
+        Raises:
+            LogUnavailable: the second answer was lost, too.
         """
         item = Item(head.name, head_attributes(head))
         try:
@@ -147,7 +148,8 @@ class DynamoLog:
         All are below `end`.  For a moment a read may see an entry before it sees the new `end`; the
         next read would then start beyond the end.
 
-        Raises: LogCorrupt: the first entry is missing or damaged.
+        Raises:
+            LogCorrupt: the first entry is missing or damaged.
         """
         items, _ = await self._items.page(entry_name(from_position - 1), entry_name(end))
         heads = first_heads(items, from_position, max_bytes)

@@ -47,7 +47,8 @@ class Boundary:
     async def raise_to(self, position: int) -> None:
         """Raise the boundary durably to a position; do nothing if it is there or higher.
 
-        Raises: LogUnavailable: the rise may take effect, now or later.
+        Raises:
+            LogUnavailable: the rise may take effect, now or later.
         """
         while await self.check() < position:
             rise = self._rise + 1

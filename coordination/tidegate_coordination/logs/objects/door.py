@@ -99,7 +99,8 @@ class LogObjects:
     async def delete_while(self, folder: str, is_old: Callable[[str], bool]) -> None:
         """Delete the first objects of a folder, batch by batch, up to one that is not old.
 
-        Raises: LogUnavailable: some may still exist.
+        Raises:
+            LogUnavailable: some may still exist.
         """
         after = ""
         while page := await self.page(folder, after=after):
@@ -113,7 +114,8 @@ class LogObjects:
     async def delete(self, names: Sequence[str]) -> None:
         """Delete objects; missing ones are fine.
 
-        Raises: LogUnavailable: some may still exist.
+        Raises:
+            LogUnavailable: some may still exist.
         """
         with _translated_errors():
             await self._store.delete_many([self._prefix + each for each in names])

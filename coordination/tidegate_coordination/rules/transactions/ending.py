@@ -111,8 +111,8 @@ class EndTransaction:
 
     bumps: whether the client takes a new epoch from the answer (EndTxn v5).  began: without bumps,
     the position at which the transaction began that was open when the request arrived.  A request
-    that waited must not end the next transaction. spare_id: a reserved producer id, or NO_ID; see
-    NEEDS_PRODUCER_ID.
+    that waited must not end the next transaction.
+    spare_id: a reserved producer id, or NO_ID; see NEEDS_PRODUCER_ID.
     """
 
     transactional_id: str
@@ -207,7 +207,8 @@ class AbortTransaction:
 
     epoch: the producer's; a marker has at least this epoch.  began: the position at which the
     transaction began that the operator saw.  The producer's next transaction stays open, even if it
-    has the same epoch. Answer: see EndAnswer.
+    has the same epoch.
+    Answer: see EndAnswer.
     """
 
     producer_id: int

@@ -39,7 +39,7 @@ def batch(base: int, count: int = 2, size: int = 10) -> bytes:
 
 
 def segment(folder: Path, base: int, batches: Sequence[bytes], *, padding: int = 0) -> None:
-    """Write a segment with its index, of an entry for each other batch."""
+    """Write a segment, and its index with an entry for every second batch."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{base:020}.log").write_bytes(b"".join(batches))
     entries, at = b"", 0
@@ -151,7 +151,7 @@ async def test_a_log_start_and_another_topic(tmp_path: Path) -> None:
 def test_a_folder_without_the_next_records_is_refused(
     tmp_path: Path, log_start: int, end: int, *, is_refused: bool
 ) -> None:
-    """They lie in tiered storage, or the copy has records that the folder has not."""
+    """The next records are in tiered storage, or the copy has records that the folder lacks."""
     folder = PartitionFolder(tmp_path, TOPIC.shown_id, 10, 20, log_start)
     text = FolderBounds({("a-topic", 0): folder}).obstacle(TOPIC, 0, end)
     assert bool(text) is is_refused

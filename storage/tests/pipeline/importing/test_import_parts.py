@@ -184,7 +184,7 @@ def test_the_first_refusal_is_said() -> None:
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> PartitionImport:
-    """A partition with offsets 0 to 1000; an offset has a byte, and a unit 100."""
+    """A partition with offsets 0 to 1000; an offset takes a byte, and a unit 100 bytes."""
     monkeypatch.setattr(partition_import, "UNIT_BYTES", 100)
     found = PartitionImport(TOPIC, 0, 7)
     found.begin(Partition(7, TOPIC.topic_id, 0), 0, 1000)
@@ -212,7 +212,7 @@ def published(each: PartitionImport) -> list[int]:
 
 
 def begun(each: PartitionImport) -> Sequence[ImportUnit]:
-    """Let the first unit tell how large offsets are."""
+    """Let the first unit show how many bytes an offset takes."""
     [first] = units(each)
     assert (first.start, first.stop, first.least) == (0, 1000, 0)
     assert each.take(first, whole(first, 50, Ending.EARLY))

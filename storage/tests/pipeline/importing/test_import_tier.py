@@ -216,7 +216,7 @@ async def test_damage_is_said_with_the_object(tmp_path: Path) -> None:
 
 
 def test_the_padding_is_that_of_the_standard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """OpenSSL is the oracle, with a hash that it takes and that is as long."""
+    """OpenSSL is the oracle, with a hash of the same length that it supports."""
     monkeypatch.setattr(chunks, "sha3_512", hashlib.sha512)
     oaep = padding.OAEP(padding.MGF1(hashes.SHA512()), hashes.SHA512(), None)
     text = b64encode(KEY.public_key().encrypt(b"a key", oaep)).decode()

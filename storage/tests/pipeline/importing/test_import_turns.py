@@ -53,5 +53,5 @@ async def test_others_get_turns_between_the_batches_of_a_portion(
         nursery.cancel_scope.cancel()
     assert (done.ending, done.next_offset) == (Ending.WHOLE, UNIT.stop)
     assert len(turns_before) == (UNIT.stop - UNIT.start) // 2
-    # Trio draws the order within a round, so two rounds may meet in the middle.
+    # Trio's order of tasks within a round is random, so two rounds may meet in the middle.
     assert all(before < after for before, after in pairwise(turns_before[::2]))

@@ -1,4 +1,4 @@
-"""The last lines of a JVM, and how it ended; a shell stands for it."""
+"""The last lines of a JVM, and how it ended; a shell stands for the JVM."""
 
 from __future__ import annotations
 

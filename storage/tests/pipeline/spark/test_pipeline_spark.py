@@ -105,7 +105,7 @@ async def test_an_error_of_a_task_is_in_the_result_of_each_unit(
 
 
 async def test_a_task_whose_worker_dies_is_retried(resident: ResidentSpark, tmp_path: Path) -> None:
-    # With one worker only, the test knows which one to kill.
+    # With only one worker, the test knows which process to kill.
     await end_workers()
     async with (
         folder_with(tmp_path, "t") as folder,
@@ -141,7 +141,7 @@ async def test_a_task_whose_worker_always_dies_is_lost_and_delays_no_other(
             found: list[int] = []
             with trio.fail_after(PATIENCE_SECONDS):
                 async for result in runner.run([bad, good]):
-                    # Its result came while the other task is held.
+                    # The result came while the other task was held.
                     found.append(result.number)
                     nursery.start_soon(kill_each_time)
             nursery.cancel_scope.cancel()

@@ -114,7 +114,7 @@ async def test_a_spark_session_that_died_is_restarted(
             [second] = await results_of(runner, folder.tasks)
     assert (first.error, second.error) == ("", "")
     assert [each["java"][-1] for each in logs if "java" in each] == ["it was ended by signal 9"]
-    # The new one counts from 0, and the names of segments must differ.
+    # The new session counts attempts from 0, but the names of segments must differ.
     assert second.segments[0].attempt > first.segments[0].attempt + 1_000
 
 
@@ -141,7 +141,7 @@ async def test_sessions_that_die_unseen_use_up_attempt_numbers(
         resident.close()
         with pytest.raises(AttemptsUsedUp):
             await results_of(runner, folder.tasks)
-        # The next life's.
+        # The next incarnation's attempts begin at 0.
         [again] = await results_of(runner, folder.tasks)
         assert again.segments[0].attempt < UNSEEN_ATTEMPTS
     resident.close()
@@ -152,7 +152,7 @@ async def test_sessions_that_die_unseen_use_up_attempt_numbers(
 async def test_a_start_that_hangs_is_killed(
     signals: int, resident: ResidentSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    resident.close()  # PySpark would give its session to any other
+    resident.close()  # PySpark would give this session to the next runner
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     started = tmp_path / "started"

@@ -34,7 +34,7 @@ async def known_segments(
 ) -> dict[Place, list[KnownSegment]]:
     """Return the segments of each partition that has some, in order and without holes.
 
-    keys: which unwrap those of segments, by their ids.
+    keys: private keys by id, which unwrap the keys of segments.
 
     Raises:
       BadTier: a manifest cannot be read, or a key is missing.

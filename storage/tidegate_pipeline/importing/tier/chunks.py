@@ -3,9 +3,9 @@
     plain      zstd, if the manifest says so, with its size in the frame
     encrypted  initialization vector 12 bytes, AES-256-GCM, tag 16 bytes; over zstd, if any
 
-Each segment has a key of its own, and data that is authenticated with each chunk.  The manifest
-has the key wrapped by RSA: "ID:" and Base64 of OAEP with SHA3-512, also in MGF1.  OpenSSL's OAEP
-does not take SHA-3, so it is unwrapped here.
+Each segment has its own key, and additional data that is authenticated with each chunk.  The
+manifest has the key wrapped by RSA: "ID:" and Base64 of OAEP with SHA3-512, also in MGF1.
+OpenSSL's OAEP does not take SHA-3, so the key is unwrapped here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def decrypted(data: bytes, secret: Secret | None) -> bytes:
     """Return the decrypted data; without a secret, the data itself.
 
     Raises:
-      BadTier: the data is damaged, or the key is another one.
+      BadTier: the data is damaged, or was encrypted with another key.
     """
     if secret is None:
         return data
@@ -50,9 +50,7 @@ def decrypted(data: bytes, secret: Secret | None) -> bytes:
 
 
 def chunk_of(data: bytes, secret: Secret | None, size: int, *, is_compressed: bool) -> bytes:
-    """Return a chunk as it was in the broker's file.
-
-    size: of that, bytes.
+    """Return a chunk as it was in the broker's file. size: its bytes in that file.
 
     Raises:
       BadTier: the chunk is damaged.
@@ -87,7 +85,7 @@ def unwrapped(wrapped: str, keys: Mapping[str, RSAPrivateKey]) -> bytes:
     """Return a segment's key; keys: by the id that the brokers give them.
 
     Raises:
-      BadTier: the key with which it was wrapped is not there, or is another one.
+      BadTier: the key with which it was wrapped is missing, or is another one.
     """
     name, _, text = wrapped.partition(":")
     key = keys.get(name)
@@ -104,7 +102,7 @@ def unwrapped(wrapped: str, keys: Mapping[str, RSAPrivateKey]) -> bytes:
 
 
 def _without_padding(block: bytes) -> bytes | None:
-    """Take the padding of OAEP off (RFC 8017, 7.1.2); None if it is wrong."""
+    """Remove the padding of OAEP (RFC 8017, 7.1.2); None if the padding is wrong."""
     masked_seed, masked = block[1 : 1 + _HASH_BYTES], block[1 + _HASH_BYTES :]
     seed = _xor(masked_seed, _mask(masked, _HASH_BYTES))
     data = _xor(masked, _mask(seed, len(masked)))

@@ -5,14 +5,15 @@
     PREFIX TOPIC-ID/PARTITION/START-SEGMENT.rsm-manifest  JSON: where chunks and indexes are
 
 ID and SEGMENT are Kafka's uuids, START has 20 digits, and PREFIX may be anything.  A chunk is a
-stretch of the broker's segment file of one size, but for the last, in the form that chunks.py
-describes.  Sizes of stored chunks are a fixed one, or a list: Base64 of zstd of
+stretch of the broker's segment file, in the form that chunks.py describes. All stretches but the
+last have the same size. The stored chunks have one fixed size, or a list of sizes: Base64 of zstd
+of
 
     count i32, base i32, width u8, (count - 1) times size - base of `width` bytes, last size i32
 
-of which a list of one has only count and size, and an empty one only the count.  A broker before
-the one that is leader now may have left segments with records that were never committed; the
-manifests say the leader epochs of each segment.
+of which a list of one has only count and size, and an empty one only the count.  A former leader
+may have left segments with records that were never committed; the manifests say the leader epochs
+of each segment.
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ def read_sizes(packed: bytes) -> list[int]:
 
 
 class Segment(NamedTuple):
-    """A segment that counts; key: of its objects, without ending."""
+    """A segment of the partition's history; key: of its objects, without ending."""
 
     key: str
     manifest: Manifest
@@ -161,7 +162,8 @@ class Segment(NamedTuple):
 def lineage(segments: Sequence[Segment]) -> list[Segment]:
     """Return the segments of the partition's history, without overlaps, up to the first hole.
 
-    A segment has records of another history if a later leader epoch began below its end.
+    If another segment shows that a later leader epoch began below a segment's end, that segment has
+    records of another history.
     """
     begins: dict[int, int] = {}
     for each in segments:

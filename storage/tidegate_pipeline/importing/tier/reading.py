@@ -20,7 +20,7 @@ from .segment_reading import SegmentReading
 
 
 class KnownSegment(NamedTuple):
-    """A segment with the offsets from start up to the next one's; see Segment."""
+    """A segment, used for the offsets from start to the start of the next segment; see Segment."""
 
     start: int
     stop: int

@@ -31,7 +31,7 @@ class SegmentReading:
         self._index: bytes | None = None
 
     async def portion(self, offset: int) -> memoryview:
-        """Return about PORTION_BYTES from the batch with an offset on, or from the next one on.
+        """Return about PORTION_BYTES, starting with the batch that holds an offset or the next one.
 
         The last batch may be cut short.  Empty if the segment has no such batch.
 
@@ -111,7 +111,7 @@ def indexed(index: bytes, relative: int) -> int:
 def first_from(data: memoryview, offset: int) -> tuple[int, bool]:
     """Return where the first batch that ends at or after an offset begins, and True.
 
-    If there is none: where the first batch that is cut short begins, or the data's end, and False.
+    If there is none, return where the first cut-off batch begins, or the data's end, and False.
     """
     at = 0
     while len(data) - at >= HEADER_BYTES:
