@@ -34,12 +34,12 @@ APIS = """
 """
 PLAIN = "RequestHeader ResponseHeader ConsumerProtocolSubscription ConsumerProtocolAssignment"
 
-# librdkafka turns compression off unless Produce 0 is announced, so Kafka announces it and
-# refuses it when used (KAFKA-18659).  Not in the message definitions.
+# librdkafka turns compression off unless Produce 0 is announced, so Kafka announces it and refuses
+# it when used (KAFKA-18659).  This is not in the message definitions.
 ANNOUNCED_MIN = {"Produce": 0}
 
-# Ours, not Kafka's: tagged, from tag 10000 on, so that clients pass them over (KIP-482).
-# File -> (the line before it, the line).
+# Tidegate's own fields: tagged, from tag 10000 on, so that clients skip them (KIP-482). File ->
+# (the line before the field, the field's line).
 OWN_FIELDS = {
     "Metadata": (
         "      OfflineReplicas []int32 5+ ignorable",
@@ -78,7 +78,7 @@ def schema_files(jar: zipfile.ZipFile) -> Iterator[tuple[str, list[str]]]:
 
 
 def definition(jar: zipfile.ZipFile, name: str) -> Json:
-    """Return a message definition: JSON whose comment lines json does not know."""
+    """Return a message definition from JSON, without its comment lines, which json cannot read."""
     text = jar.read(f"common/message/{name}.json").decode()
     parsed: Json = json.loads(re.sub(r"(?m)^\s*//.*$", "", text))
     return parsed

@@ -2,8 +2,8 @@
 
     python protocol/generate.py
 
-It writes tidegate_protocol/messages/ and apis.py, which are not in git.  A file changes only where
-its text does, and at once: others may run this or import the modules meanwhile.
+It writes tidegate_protocol/messages/ and apis.py, which are not in git.  A file is replaced only if
+its text has changed, and atomically: other processes may run this or import the modules meanwhile.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def generate() -> dict[Path, str]:
     files = {
         PACKAGE / "messages" / f"{snake_case(each.name)}.py": emit_module(each)
         for each in schemas
-        if each.messages[0].kind != "header"  # headers.py reads those by hand
+        if each.messages[0].kind != "header"  # headers.py has hand-written code for these
     }
     files[PACKAGE / "apis.py"] = emit_apis(schemas)
     files[PACKAGE / "messages" / "__init__.py"] = ""

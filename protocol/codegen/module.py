@@ -71,9 +71,9 @@ def _method(name: str) -> str:
 
 
 def _structs(message: Message) -> list[tuple[str, list[Field]]]:
-    """Return (name, fields) of the message's structs, innermost first, itself last.
+    """Return (name, fields) of the message's structs, innermost first, the message last.
 
-    A struct that travels in several places has the versions of all of them.
+    If a struct is used in several places, it has the versions of all of them.
     """
     found: dict[str, list[Field]] = {}
 
@@ -131,7 +131,7 @@ def _functions(message: Message) -> list[str]:
 
 
 def _struct_regimes(name: str, message: Message) -> list[Regime]:
-    """Return the styles in which a struct travels, each with just the versions it travels in."""
+    """Return the styles in which a struct is written, each with only the versions that use it."""
     if name == message.name:
         return regimes(message)
     span = _span([each.versions for each in _all_fields(message.fields) if each.type == name])

@@ -1,7 +1,7 @@
 """Emits the function that reads one struct in one regime.
 
 In a request every struct that holds an array has a second reader, which is a generator: it yields
-the number of an array's elements before it reads them, and 0 after each.
+the number of an array's elements before it reads them, and 0 after each element.
 
 Every field begins with bytes of a fixed size: the field itself, or its length.  So a run of fixed
 fields together with the length of what follows is one Struct call; a varint counts as one byte, and
@@ -57,7 +57,7 @@ def _argument(each: Field, regime: Regime) -> str:
 
 
 def holds_arrays(fields: list[Field]) -> bool:
-    """Return whether an array is anywhere among the fields, so that reading them may take long."""
+    """Return whether the fields hold an array at any depth, so that a read may take long."""
     return any(each.is_array or (each.is_struct and holds_arrays(each.fields)) for each in fields)
 
 

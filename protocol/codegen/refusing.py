@@ -1,9 +1,10 @@
 """Emits the function that answers a request as refused, for one reason.
 
-The error stands at the head of the response, in the versions that have a field for it there.  Else
-it stands at each entry of the request: an entry of the response is matched with the one of the
-request by the names of their arrays, or since there is one array only, and has the fields that
-both have.  An API has no such function if its entries do not match so, or its refusals have nulls.
+In versions with a field for it, the error stands at the head of the response.  In other versions
+the response has an entry with the error for each entry of the request.  Two arrays match if they
+have the same name, or if the request has only one.  An entry gets the fields that the request's
+entry has, too.  An API has no such function if its arrays do not match, or if its refusals have
+nulls.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from itertools import pairwise
 from .schema import NONE, Field, Message, SchemaFile, Versions
 from .text import Regime, may_be_null, type_name
 
-# Fields of refusals that are -1, which is not their default: they have no value.
+# Fields that are -1 in refusals, for "no value", although -1 is not their default.
 _ABSENT = {
     "InitProducerIdResponse": ("producer_epoch",),
     "FindCoordinatorResponse": ("node_id", "port"),
@@ -24,14 +25,14 @@ _ABSENT = {
     "OffsetFetchResponsePartition": ("committed_offset",),
     "PartitionProduceResponse": ("base_offset",),
 }
-# Their refusals have a null where another answer has a list, or a name.
+# The refusals of these have a null where other answers have a list, or a name.
 _WITH_NULLS = frozenset({"DescribeClientQuotasResponse", "JoinGroupResponse"})
 _CODE = "error_code"
 _TEXT = "error_message"
 
 
 class NoMatchError(Exception):
-    """The entries of the response are not those of the request."""
+    """The entries of the response do not match those of the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class _Filled:
 
 
 def emit_refusal(schema: SchemaFile) -> list[str]:
-    """Return the lines of `refused`; none for what is no API, or has entries that do not match."""
+    """Return the lines of `refused`; none if it is no API, or entries do not match."""
     if schema.key is None:
         return []
     request, response = schema.messages
@@ -111,7 +112,7 @@ def _filled(
 
 
 def _matching(answer: Field, asked: list[Field], versions: Versions) -> list[Field]:
-    """Return the arrays of a request that the array of an answer has the entries of."""
+    """Return the arrays of a request whose entries an array of the answer repeats."""
     arrays = [each for each in asked if each.is_array and each.versions & versions]
     same = [each for each in arrays if each.name == answer.name]
     if same:
@@ -166,7 +167,7 @@ def _copied(answer: Field, array: Field, item: str) -> list[str]:
 
 
 def _is_part(each: Field) -> bool:
-    """Return whether a field of an entry of a response is a list of parts of its key."""
+    """Return whether a field of a response's entry is a list that is part of the entry's key."""
     return each.is_array and each.is_struct and not (may_be_null(each) or _holds_code(each))
 
 
@@ -175,7 +176,7 @@ def _type(each: Field) -> str:
 
 
 def _is_key(each: Field) -> bool:
-    """Return whether a field of an entry of a response says which entry it is."""
+    """Return whether a field of a response's entry identifies the entry."""
     is_error = each.name == _TEXT or each.name.endswith(_CODE)
     return not (each.is_array or each.is_struct or is_error or each.default or each.tag is not None)
 

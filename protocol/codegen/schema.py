@@ -114,7 +114,7 @@ def snake_case(name: str) -> str:
 
 
 def read_schema(path: Path) -> SchemaFile:
-    """Parse one file and prepare it: unserved fields are dropped, struct names made unique."""
+    """Parse one file and prepare it: drop unserved fields, and make struct names unique."""
     schema = SchemaFile(path.stem)
     levels: list[list[Field]] = []
     for line in path.read_text().splitlines():
@@ -159,14 +159,14 @@ def _parse_field(words: list[str]) -> Field:
         elif word == "ignorable":
             parsed.ignorable = True
         elif word == "flexible":
-            rest.pop(0)  # the request header's client id alone; headers.py knows
+            rest.pop(0)  # only the client id of the request header; see headers.py
         else:
             raise ValueError(f"unknown word {word!r} in field {name}")
     return parsed
 
 
 def _prepare(schema: SchemaFile) -> None:
-    # A request's range is what the broker serves; its response has the same.
+    # A request's range is what the broker serves; its response has the same range.
     served = schema.messages[0].versions
     used: list[set[str]] = []
     for message in schema.messages:

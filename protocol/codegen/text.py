@@ -27,11 +27,11 @@ class Regime:
         return "flexible" if self.flexible else "classic"
 
     def within(self, versions: Versions) -> Regime:
-        """Return the same style for the versions in which a struct travels."""
+        """Return the same style for the versions that use a struct."""
         return Regime(self.versions & versions, self.flexible)
 
     def condition(self, versions: Versions) -> str | None:
-        """Return the test for versions, within this regime; None where it always holds."""
+        """Return the test for versions, within this regime; None if it always holds."""
         low, high = self.versions.low, self.versions.high
         if versions.covers(self.versions):
             return None
@@ -142,7 +142,7 @@ def default_literal(each: Field) -> str:
 
 
 def is_set(each: Field) -> str:
-    """Return the test that item holds something else than the field's default."""
+    """Return the test that item is not the field's default."""
     value = f"item.{each.name}"
     default = default_literal(each)
     if default == "None":

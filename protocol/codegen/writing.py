@@ -1,7 +1,7 @@
 """Emits the function that writes one struct in one regime.
 
 As in reading, a run of fixed fields and the length that follows it go through one Struct call; a
-varint above 127 takes the longer way.  In a message that is sent in parts (one that carries records
+varint above 127 takes a slower path.  In a message that is sent in parts (one that carries records
 in its response) the functions on the way to the records return the running part.
 
 In a response every struct that holds an array of structs or texts has a second writer, which is a
@@ -41,7 +41,7 @@ def emit_writer(
 
 
 def is_long(fields: list[Field]) -> bool:
-    """Return whether writing the fields takes a loop."""
+    """Return whether the fields are written in a loop."""
     return any(
         (each.is_array and each.type not in FIXED) or (each.is_struct and is_long(each.fields))
         for each in fields

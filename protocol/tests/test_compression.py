@@ -72,7 +72,7 @@ def test_cut_data_is_corrupt(codec: Codec) -> None:
 def test_cut_zstd_data_gives_no_more_than_there_was() -> None:
     packed = compress(DATA, Codec.ZSTD)
     found = decompress(packed[: len(packed) // 2], Codec.ZSTD, max_bytes=1 << 20)
-    assert DATA.startswith(found)  # too short; the records will not add up
+    assert DATA.startswith(found)  # too short: the records end early
 
 
 def test_an_xerial_block_may_not_pass_the_end() -> None:
@@ -85,7 +85,7 @@ def test_uncompressed_data_is_not_copied() -> None:
     assert decompress(DATA, Codec.NONE, max_bytes=0) is DATA
 
 
-# mtime: the names of the tests must be the same in all processes.
+# mtime is fixed, since the names of the tests must be the same in all processes.
 @pytest.mark.parametrize(
     "more", [b"\0", b"text", gzip.compress(b"", mtime=0), gzip.compress(b"more", mtime=0)]
 )
@@ -125,5 +125,6 @@ def test_zstd_without_a_content_size_is_read() -> None:
 
 
 def test_our_lz4_has_independent_blocks() -> None:
-    # Bit 5 of the flag byte; the Java client refuses blocks that lean on the ones before them.
+    # Bit 5 of the flag byte: independent blocks. The Java client refuses blocks that depend on
+    # earlier blocks.
     assert compress(DATA, Codec.LZ4)[4] & 0x20

@@ -7,7 +7,7 @@ import pytest
 from tidegate_protocol.batches import HEADER_BYTES
 from tidegate_protocol.control_batches import CONTROL_BATCH_BYTES, commits, control_batch
 
-# As MemoryRecords.withEndTransactionMarker of kafka-clients 4.3.1 writes them.
+# The bytes that MemoryRecords.withEndTransactionMarker of kafka-clients 4.3.1 writes.
 _HEAD = "00000000000030390000004200000007"
 _REST = (
     "0030000000000000018bcfe5687b0000018bcfe5687b000000e5f4c8f374002affffffff00000001200000000800"

@@ -40,7 +40,7 @@ def test_lz4_in_pieces(text: bytes, linked: bool) -> None:
 
 
 def test_a_flexible_string_is_no_longer_than_a_classic_one_can_be() -> None:
-    """Else its echo could not be written to a client that asks in a classic version."""
+    """Otherwise it could not be sent back to a client that asks in a classic version."""
     longest = HeartbeatRequest(group_id="x" * MAX_TEXT_BYTES)
     sent = heartbeat.encode_request(longest, 4)
     assert heartbeat.decode_request(memoryview(sent), 4) == longest

@@ -15,7 +15,7 @@ HEARTBEAT = "messages/heartbeat.py"
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """The folder that a copy of the generator writes to, with nothing in it."""
+    """The empty folder that a copy of the generator writes to."""
     shutil.copy(PROTOCOL / "generate.py", tmp_path)
     shutil.copytree(PROTOCOL / "codegen", tmp_path / "codegen")
     shutil.copytree(PROTOCOL / "schema", tmp_path / "schema")
@@ -33,7 +33,7 @@ def generate(package: Path) -> None:
 
 
 def texts(package: Path) -> dict[str, str]:
-    """The generated files by their place in the package, with any that a generator left behind."""
+    """The generated files by their place in the package, including files that a generator left."""
     paths = [*package.glob("apis.py*"), *package.glob("messages/*.*")]
     return {path.relative_to(package).as_posix(): path.read_text() for path in paths}
 

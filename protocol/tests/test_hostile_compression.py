@@ -1,4 +1,4 @@
-"""Compressed data that lies: every door answers InvalidBatch, and no size makes it slow."""
+"""Compressed data with false sizes: every function raises InvalidBatch, and none becomes slow."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_records_after_a_hostile_length_are_an_invalid_batch() -> None:
 
 
 def bomb(headers: int) -> bytes:
-    """A batch of one record with so many empty headers."""
+    """A batch of one record with this many empty headers."""
     body = bytearray(b"\0\0\0\1\1")
     write_varint(body, headers)
     body += b"\0\1" * headers

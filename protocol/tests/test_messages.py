@@ -126,7 +126,7 @@ def _scalar(case: Case, each: Field, for_kio: bool) -> st.SearchStrategy[Any]:
     if for_kio and each.name.endswith("error_code"):
         return st.sampled_from(KIO_ERROR_CODES)
     if for_kio and each.type == "int64":
-        # It makes dates of some, and of -1 only where the schema has that as default.
+        # kio makes dates of some fields, and accepts -1 only if the schema has -1 as default.
         return st.integers(0 if each.name in KIO_DATES else -1, 2**41)
     if each.type in INTEGER_BYTES:
         half = 1 << INTEGER_BYTES[each.type] * 8 - 1
@@ -228,7 +228,7 @@ def assert_same(case: Case, members: list[Field], ours: Any, theirs: Any) -> Non
         assert each.name.rstrip("_").startswith(name.rstrip("_"))
         mine, other = getattr(ours, each.name), getattr(theirs, name)
         if mine is None and each.tag is not None and each.is_struct:
-            continue  # left out: kio shows its default
+            continue  # left out; kio shows its default
         if each.is_struct and not each.is_array and mine is not None:
             assert_same(case, each.fields, mine, other)
         elif each.is_struct and mine is not None:

@@ -1,4 +1,4 @@
-"""Plain requests are read and answered just as the generated codec does it; no other is taken."""
+"""Plain requests are read and answered as by the generated codec; other requests are not read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The walk over records: what it accepts, what it notes, and that all of its forms agree."""
+"""The walk over records: the records that it accepts, its notes, and that its forms agree."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RECORDS = [
 
 
 def uncompiled() -> Any:
-    """Return the module as plain Python runs it, also where the compiled form is installed."""
+    """Return the module as plain Python, even if the compiled form is installed."""
     path = record_walk.__file__.split("record_walk")[0] + "record_walk.py"
     spec = importlib.util.spec_from_file_location("tidegate_protocol._plain_walk", path)
     assert spec is not None
@@ -47,14 +47,14 @@ each_form = pytest.mark.parametrize("form", FORMS, ids=["installed", "uncompiled
 
 
 class Noted(NamedTuple):
-    """The notes of a walk; with an error, nothing else."""
+    """The notes of a walk; after an error there are no values."""
 
     error: bool
     values: tuple[int, ...] = ()
 
 
 def pieces(walk: Any, payload: bytes, size: int) -> None:
-    """Let a walk go over a payload in pieces of a size; 0: in one."""
+    """Feed a payload to a walk in pieces of a size; 0: in one piece."""
     size = size or len(payload) or 1
     for start in range(0, len(payload), size):
         walk.feed(memoryview(payload)[start : start + size])
@@ -62,7 +62,7 @@ def pieces(walk: Any, payload: bytes, size: int) -> None:
 
 
 def walked(form: Any, payload: bytes, count: int, size: int = 0, base_ms: int = BASE_MS) -> Noted:
-    """Walk over a payload in pieces of a size; 0: in one."""
+    """Walk over a payload in pieces of a size; 0: in one piece."""
     walk = form(count, base_ms)
     try:
         pieces(walk, payload, size)
@@ -77,7 +77,7 @@ def payload_of(records: list[Record]) -> bytes:
 
 
 def record(*numbers: int, attributes: int = 0, rest: bytes = b"") -> bytes:
-    """Return a record of varints after its attributes, with the right length."""
+    """Return a record of attributes and these varints, with the right length."""
     body = bytearray([attributes])
     for number in numbers:
         write_varint(body, number)
@@ -169,7 +169,7 @@ MALFORMED = {
 
 
 def said(form: Any, payload: bytes, size: int) -> str:
-    """Return the error of a malformed record that comes in pieces of a size; 0: in one."""
+    """Return the error of a malformed record, fed in pieces of a size; 0: in one piece."""
     with pytest.raises(InvalidBatch) as caught:
         pieces(form(1, BASE_MS), payload, size)
     return str(caught.value)

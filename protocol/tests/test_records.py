@@ -23,7 +23,7 @@ from tidegate_protocol.records import (
 )
 
 with warnings.catch_warnings():
-    # On import it uses a deprecated door of importlib.resources.
+    # Its import uses a deprecated function of importlib.resources.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.record.default_records import DefaultRecordBatch as PythonBatch
     from kafka.record.default_records import DefaultRecordBatchBuilder as PythonBuilder

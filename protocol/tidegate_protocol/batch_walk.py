@@ -20,9 +20,9 @@ def walk_batch(
     above: int = -1,
     least_delta: int = 0,
 ) -> RecordWalk:
-    """Walk over all records of the batch that header is of.
+    """Walk over all records of the batch with this header.
 
-    Memory does not depend on what a codec makes of the batch, but for raw snappy.
+    Except for raw snappy, memory does not depend on the decompressed size.
 
     Args:
       max_bytes: of the records of a compressed batch.
@@ -75,7 +75,7 @@ def recompressed(
 ) -> tuple[memoryview, BatchHeader]:
     """Return the batch with another codec, and its header.  The records stay as they are.
 
-    should_stop: asked between pieces of either codec.
+    should_stop: asked between pieces of both codecs.
 
     Raises:
       InvalidBatch: as pieces(), or the work was stopped.

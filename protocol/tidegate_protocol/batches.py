@@ -1,11 +1,11 @@
-"""Record batches of magic 2: the header, its checks, and the few bytes of it that we rewrite.
+"""Record batches of magic 2: the header, its checks, and the few header bytes that we rewrite.
 
     base offset 8 | batch length 4 | leader epoch 4 | magic 1 | CRC-32C 4 | attributes 2
     last offset delta 4 | base timestamp 8 | max timestamp 8 | producer id 8 | producer epoch 2
     base sequence 4 | record count 4 | records
 
-The length counts the bytes after it.  The CRC covers the attributes and all after them, so base
-offset and leader epoch may be rewritten freely; timestamp type and max timestamp may not.
+The length counts the bytes after it.  The CRC covers the attributes and all bytes after them.  So
+base offset and leader epoch may be rewritten freely, but timestamp type and max timestamp may not.
 Older magics have another layout, but their magic byte is at the same place.
 
 On the produce and fetch paths the records after the header stay opaque; ``records.py`` reads and
@@ -105,7 +105,7 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(data: Buffer, position: int = 0) -> BatchHeader:
-    """Read the header at position; check nothing but that it is there.
+    """Read the header at position; check only that it is complete.
 
     Raises:
       InvalidBatch: less than a header is left (CORRUPT).
@@ -126,7 +126,7 @@ def check_batch(data: memoryview) -> BatchHeader:
     size = len(data)
     if size < HEADER_BYTES:
         raise _not_one_batch(data)
-    # As BatchHeader._make() does it, without a call: this is once per batch.
+    # The same as BatchHeader._make(), but without a call, since it runs for each batch.
     header = tuple.__new__(BatchHeader, HEADER.unpack_from(data))  # pyright: ignore[reportUnknownMemberType]
     base_offset, length, _, magic, crc, attributes, last_offset_delta = header[:7]
     producer_id, _, base_sequence, count = header[9:]
@@ -138,7 +138,7 @@ def check_batch(data: memoryview) -> BatchHeader:
         raise _corrupt("CRC-32C does not match")
     if count <= 0 or last_offset_delta + 1 != count:
         raise _invalid(f"{count} records, but last offset delta {last_offset_delta}")
-    # One test for all that is rare: control, a codec above zstd.
+    # One test for all rare cases: control batches, a codec above zstd.
     if attributes & CONTROL or attributes & CODEC_MASK > _MAX_CODEC:
         _check_attributes(header)
     if producer_id >= 0 and base_sequence < 0:
@@ -155,8 +155,8 @@ def _check_attributes(header: BatchHeader) -> None:
 def _not_one_batch(data: memoryview) -> InvalidBatch:
     """Return why data is not one batch of magic 2, as Kafka's reader finds it.
 
-    A batch that is cut is no batch, so Kafka does not call it corrupt: the producer must not send
-    it again (ByteBufferLogInputStream, ProduceRequest.validateRecords).
+    A batch that is cut short is no batch, so Kafka does not call it corrupt, and the producer must
+    not retry (ByteBufferLogInputStream, ProduceRequest.validateRecords).
     """
     size = len(data)
     if size == 0:
@@ -209,7 +209,7 @@ def walk(data: memoryview) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def crc_matches(data: memoryview, position: int, header: BatchHeader) -> bool:
-    """Return whether the batch at position still has its CRC."""
+    """Return whether the CRC of the batch at position matches."""
     return crc32c(data[position + CRC_START : position + header.size_bytes]) == header.crc
 
 
@@ -236,7 +236,7 @@ def packed(
 
 
 def framed(header: BatchHeader, payload: bytes, *, codec: int) -> tuple[memoryview, BatchHeader]:
-    """Return the batch of records that are compressed already; see packed()."""
+    """Return the batch of records that are compressed already; otherwise as packed()."""
     header = header._replace(
         batch_length=HEADER_BYTES - LENGTH_OVERHEAD + len(payload),
         attributes=header.attributes & ~CODEC_MASK | codec,
@@ -257,7 +257,7 @@ def with_header(batch: memoryview, header: BatchHeader) -> tuple[memoryview, Bat
 def set_base_offset(
     buffer: bytearray | memoryview, position: int, *, base_offset: int, leader_epoch: int
 ) -> None:
-    """Give the batch at position its place in the log; the CRC does not cover either."""
+    """Write base offset and leader epoch of the batch at position, which the CRC does not cover."""
     _INT64.pack_into(buffer, position, base_offset)
     _INT32.pack_into(buffer, position + _LEADER_EPOCH_POSITION, leader_epoch)
 

@@ -1,8 +1,8 @@
 """Kafka's codecs, with the decompressed size bounded.
 
-A declared size is never believed: output is limited while it grows, or compared with the limit
-before a byte is allocated (CVE-2023-34455 was such a belief).  It comes in pieces, so a caller that
-looks at each piece once needs little memory.
+A declared size is never trusted: output is limited while it grows, or the size is compared with the
+limit before a byte is allocated (CVE-2023-34455 was such a trust).  Output comes in pieces, so a
+caller that looks at each piece once needs little memory.
 
 Framings: gzip is one member, since librdkafka stops for good at a second one; lz4 is one frame with
 independent blocks (the Java client refuses linked ones); snappy is either xerial-framed (Java, most
@@ -23,7 +23,7 @@ import zstandard
 from .errors import InvalidBatch, InvalidReason, RemoteProtocolError
 from .primitives import Buffer, read_uvarint
 
-_lz4: Any = lz4.frame  # it has no types
+_lz4: Any = lz4.frame  # it has no type hints
 
 _GZIP_WBITS = 31
 _INPUT_BYTES = 64 * 1024
@@ -132,7 +132,7 @@ def _slices(data: Buffer) -> Iterator[memoryview]:
 
 
 class _Room:
-    """How many bytes may still come out."""
+    """Counts how many more bytes may be decompressed."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -147,7 +147,7 @@ class _Room:
 
 
 def _decompress_gzip(data: bytes, room: _Room) -> Iterator[bytes]:
-    """zlib copies the input that it has not used yet, so it gets little at a time."""
+    """Decompress gzip; zlib copies input that it has not used yet, so it gets little at a time."""
     member = zlib.decompressobj(_GZIP_WBITS)
     view, position = memoryview(data), 0
     piece: bytes | memoryview = b""
@@ -166,8 +166,10 @@ def _decompress_gzip(data: bytes, room: _Room) -> Iterator[bytes]:
 
 
 def _decompress_lz4(data: bytes, room: _Room) -> Iterator[bytes]:
-    """The library allocates what it may return, and copies what it has not read yet.  So it gets
-    little at a time, and may return little.
+    """Decompress lz4, in small pieces.
+
+    The library allocates the most that it may return, and copies input that it has not read yet.
+    So it gets little at a time, and may return little.
     """
     frame = _lz4.LZ4FrameDecompressor()
     position = 0
@@ -190,7 +192,7 @@ def _decompress_lz4(data: bytes, room: _Room) -> Iterator[bytes]:
 def _decompress_zstd(data: bytes, room: _Room) -> Iterator[bytes]:
     # The library's own window limit (128 MiB) admits what the Java client writes at level 22.
     reader = zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True)
-    # The library allocates the whole size that one read requests.
+    # The library allocates the whole size that a read requests.
     while out := reader.read(min(_PIECE_BYTES, room.left + 1)):
         room.take(len(out))
         yield out

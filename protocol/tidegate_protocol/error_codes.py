@@ -1,4 +1,4 @@
-"""Kafka 4.3's error codes, whether the Java client retries them, and what we say with each.
+"""Kafka 4.3's error codes, whether the Java client retries them, and our text for each.
 
 The texts are ours, except the few that clients and suites compare word for word (3, 10, 29-31, 53,
 73, 100).  Codes that only brokers of a real cluster use have a text made of their name.
@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """The codes by Kafka's names; requests/ alone chooses among them."""
+    """The codes by Kafka's names; only requests/ chooses among them."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0

@@ -10,7 +10,7 @@ class ProtocolError(Exception):
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer sent bytes the Kafka protocol does not allow.  Close its connection."""
+    """The peer sent bytes that the Kafka protocol does not allow.  Close its connection."""
 
 
 class LocalProtocolError(ProtocolError):

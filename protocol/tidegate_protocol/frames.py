@@ -35,7 +35,7 @@ class Frames(NamedTuple):
 
     @property
     def missing_bytes(self) -> int:
-        """Bytes the incomplete frame takes at least, counted from rest_position."""
+        """The least bytes that the incomplete frame takes, counted from rest_position."""
         return max(self.rest_bytes, LENGTH_BYTES)
 
 

@@ -2,7 +2,7 @@
 
 A request header is the API key, the version, the correlation id and the client id; flexible
 versions add a tagged section (header version 2).  The client id keeps its two-byte length in both,
-because a broker must be able to read the header of an ApiVersions version it does not know.
+because a broker must be able to read the header of an ApiVersions version that it does not know.
 For the same reason ApiVersions answers always carry response header 0 (KIP-511).
 """
 
@@ -26,8 +26,8 @@ _FIRST_FLEXIBLE = {key: facts.first_flexible_version for key, facts in APIS.item
 class RequestHeader(NamedTuple):
     """A request's header.
 
-    ``body_position`` is where the body starts.  For an API key we do not know it is where the body
-    of a version that is not flexible would start.
+    ``body_position`` is where the body starts.  For an unknown API key it is where the body of a
+    version that is not flexible would start.
     """
 
     api_key: int

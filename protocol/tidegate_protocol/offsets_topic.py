@@ -7,8 +7,8 @@
              members: id, instance id, client id, client host, rebalance timeout (int32),
              session timeout (int32), subscription, assignment
 
-The value of a commit is flexible; its tag 0 is the topic id.  All else is not.  A deletion has no
-value.
+The value of a commit is flexible; its tag 0 is the topic id. Keys and the value of a group are not
+flexible.  A deletion has no value.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Produce requests as nearly all clients send them, read and answered without objects in between.
+"""Produce requests as nearly all clients send them, read and answered without message objects.
 
 Produce costs a gateway most of its CPU, and nearly every request is alike: a flexible version (9 to
 13), nothing tagged, names of fewer than 127 bytes, fewer than 127 topics and partitions.  Such a
-request is read here in one pass.  read_plain() returns None for any other; the generated codec then
-reads it, and refuses it if need be.  encode_plain() writes the same bytes as the generated codec.
+request is read here in one pass.  For any other request read_plain() returns None; the generated
+codec then reads the request, and refuses it if necessary.  encode_plain() writes the same bytes as
+the generated codec.
 
 Layout: https://kafka.apache.org/protocol (Produce), KIP-482, KIP-516 (topic ids from version 13).
 """
@@ -59,7 +60,7 @@ class PlainProduce(NamedTuple):
 
 
 def read_plain(frame: memoryview) -> PlainProduce | None:
-    """Read a frame, without its length; None for one that is not plain, or damaged."""
+    """Read a frame, without its length; None if it is not plain, or is damaged."""
     try:
         return _read(frame)
     except (struct.error, IndexError, UnicodeDecodeError):
@@ -71,7 +72,7 @@ def _read(frame: memoryview) -> PlainProduce | None:
     if api_key or not FIRST_VERSION <= version <= LAST_VERSION or client_id_bytes < -1:
         return None
     position = _HEADER.size + max(client_id_bytes, 0)
-    str(frame[_HEADER.size : position], "utf-8")  # one that is not text is refused elsewhere
+    str(frame[_HEADER.size : position], "utf-8")  # an id that is no text is refused elsewhere
     tags, length = _TAGS.unpack_from(frame, position)
     position += _TAGS.size
     transactional_id: str | None = None
@@ -121,7 +122,7 @@ def _read_parts(frame: memoryview, position: int, parts: list[Part]) -> int:
         start = position + 5
         length = frame[position + 4]
         shift = 7
-        while length >> shift and shift <= 28:  # the byte before says that one more follows
+        while length >> shift and shift <= 28:  # the byte before says that another byte follows
             length += (frame[start] - 1) << shift
             start += 1
             shift += 7
@@ -168,7 +169,7 @@ def read_records(frame: memoryview, position: int) -> tuple[int, int] | None:
 
 
 class LoneReply:
-    """The reply to all requests of one prefix, but for five numbers."""
+    """The reply to all requests with one prefix, without its five numbers."""
 
     __slots__ = ("_index", "_size", "_struct", "_topic")
 

@@ -4,8 +4,8 @@ The generated code inlines the common cases (a varint of one byte, a run of fixe
 here for the rest.  Readers take ``(data, position)`` and return ``(value, next position)``.
 
 A reader may return a position past the end: a slice of a memoryview is cut silently.  The next read
-then raises, and the decode function of each message checks the last position.  So no string pays
-for a bounds check of its own.
+then raises, and the decode function of each message checks the last position.  So strings need no
+bounds check of their own.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def read_tags(data: memoryview, position: int) -> Iterator[tuple[int, int, int]]
 
 
 def skip_tags(data: memoryview, position: int) -> int:
-    """Return the position after a tagged section, not empty, none of whose fields we know."""
+    """Return the position after a tagged section that is not empty and has no known field."""
     return max(end for _, _, end in read_tags(data, position))
 
 
@@ -161,7 +161,7 @@ def write_tags(out: bytearray, tags: list[tuple[int, bytearray]]) -> None:
         out += body
 
 
-# Replica lists are short and many: a Struct at hand costs half of building its format.
+# Replica lists are short and many: a prepared Struct costs half as much as building its format.
 _PACK_INT32S = [struct.Struct(f">{count}i").pack for count in range(17)]
 
 
@@ -188,9 +188,9 @@ def gather_records(parts: list[Buffer], out: bytearray, records: Records) -> byt
     """Add records to a message made of parts.
 
     Args:
-      parts: finished parts; large pieces are added here as they are, and so are pieces that are not
-          in memory, of which only the length is known here.
-      out: the running part; small pieces are joined to it.
+      parts: finished parts; large pieces are added as they are, and so are pieces that are not in
+      memory, of which only the length is known. out: the running part; small pieces are joined to
+      it.
 
     Returns:
       The running part from now on.

@@ -3,7 +3,7 @@
     length | attributes 1 | timestamp delta | offset delta | key length | key | value length | value
     header count | (key length | key | value length | value)...
 
-A gateway, the pipeline and links call a batch malformed if the walk does, and only then.  The walk
+For a gateway, the pipeline and links, a batch is malformed exactly if the walk says so.  The walk
 skips keys, values and header values, but each must lie within its record.  It notes what Kafka's
 LogValidator computes: the largest time stamp, the oldest one, records without a key, numbering.
 
@@ -29,7 +29,7 @@ from __future__ import annotations
 from .errors import InvalidBatch, InvalidReason
 from .primitives import Buffer
 
-# The longest varint is that of a time stamp delta.
+# The longest varint is a time stamp delta.
 _LONGEST = 10
 _MAX_INT64 = 9223372036854775807
 # Sums of smaller numbers stay within 64 bits.
@@ -74,8 +74,8 @@ class RecordWalk:
       max_index: the first record that has it.
       max_delta: its offset delta.
       first_timestamp, first_delta: of the first record above; -1 if there is none.
-      oldest: the smallest time stamp in ms of the records that have one; NEVER if none has.
-      keyless: records without a key.
+      oldest: the smallest time stamp in ms of the records with a time stamp; NEVER if there is
+      none. keyless: records without a key.
       next_offset: twice the least offset delta of the next record; the deltas must rise, so they
           are 0, 1, 2 and so on if it is twice the number of records.
     """
@@ -115,7 +115,7 @@ class RecordWalk:
         """
         self.size_bytes += len(data)
         if self._carry:
-            data = self._carry + bytes(data)  # the begin of a number comes before them
+            data = self._carry + bytes(data)  # the beginning of a number comes before these bytes
             self._carry = b""
         self._data = data
         position, size = 0, len(data)
@@ -148,9 +148,9 @@ class RecordWalk:
     def _whole(self, position: int, size: int) -> int:  # noqa: C901, PLR0915
         """Walk over all records that end in the data; return where the next one begins.
 
-        The loop runs once a record, so it has no function for a step, and reads numbers of one and
-        two bytes itself.  The position only rises.  So it ends beyond the record's end, or beyond
-        the data (IndexError), if any field does.
+        The loop runs once for each record, so it calls no function for a step, and reads numbers of
+        one and two bytes itself.  The position only rises.  So if any field passes the record's end
+        or the data, the position ends beyond the record's end, or the read raises IndexError.
         """
         data = self._data
         count, base, index = self.count, self.base_timestamp, self.walked
@@ -274,8 +274,8 @@ class RecordWalk:
     def _number(self, at: int, last: int) -> int:
         """Put the varint at a position into _value, without zigzag; return where it ends.
 
-        last: shift of its last byte.  Java's clients read lengths and offsets of at most 5 bytes.
-        A value of more than 32 bits passes the end of its record, or is refused.
+        last: shift of its last byte.  Java's clients read lengths and offsets of at most 5 bytes. A
+        value of more than 32 bits makes the record end too early, or is refused.
         """
         value = shift = 0
         while True:
@@ -293,7 +293,7 @@ class RecordWalk:
     def _fields(self, position: int, size: int) -> int:
         """Walk over fields of a record that passes the end of the data, until either ends.
 
-        Returns the position; before the end of the data, if a number is cut.
+        Returns the position, which is before the end of the data if a number is cut off there.
         """
         while position < size:
             if self._skip:

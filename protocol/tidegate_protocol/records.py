@@ -1,6 +1,7 @@
 """The records inside a batch, for the cold paths: validation, recompression, compaction, tests.
 
-The hot paths need the batch around them only; ``batches.py`` has that, and its names are here too.
+The hot paths need only the batch around the records.  ``batches.py`` has the code for that, and
+this module exports its names, too.
 
     length | attributes 1 | timestamp delta | offset delta | key length | key | value length | value
     header count | (key length | key | value length | value)...
@@ -127,7 +128,7 @@ def _bytes(payload: bytes, position: int) -> tuple[bytes | None, int]:
 
 
 def _number(payload: bytes, position: int) -> tuple[int, int]:
-    """Read a number of 32 bits; as for Java's clients, it has at most 5 bytes."""
+    """Read a number of 32 bits, in at most 5 bytes, as Java's clients do."""
     value, end = read_varint(payload, position)
     if end - position > _INT32_BYTES:
         raise _invalid(f"a number has {end - position} bytes")

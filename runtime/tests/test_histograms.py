@@ -67,7 +67,8 @@ def test_recent_samples_are_those_of_the_last_minutes() -> None:
         now += 15.0
         histogram.add(2.0)
         if now == RECENT_SECONDS:
-            assert sum(histogram.recent(now)) == 20  # the one from before the first call is too old
+            # the sample from before the first call is too old
+            assert sum(histogram.recent(now)) == 20
         histogram.recent(now)
     assert 20 <= sum(histogram.recent(now)) <= 24
 

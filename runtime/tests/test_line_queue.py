@@ -29,7 +29,7 @@ def test_the_oldest_lines_stand_and_one_line_tells_of_the_others() -> None:
     found = queue(6)
     for number in range(10):
         found.add(b"%d\n" % number)
-    assert len(found) == 4  # with the one that tells
+    assert len(found) == 4  # with the line about dropped lines
     assert written(found) == [b"0\n", b"1\n", b"2\n", b"7 dropped\n"]
     assert found.dropped == 7
     assert len(found) == 0
@@ -40,7 +40,7 @@ def test_what_was_dropped_is_told_where_it_is_missing() -> None:
     for number in range(5):
         found.add(b"%d\n" % number)
     assert written(found, 1) == [b"0\n"]
-    found.add(b"5\n")  # more than half waits
+    found.add(b"5\n")  # more than half of the bound waits
     assert written(found, 2) == [b"1\n", b"2\n"]
     found.add(b"6\n")
     assert written(found) == [b"3 dropped\n", b"6\n"]

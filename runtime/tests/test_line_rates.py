@@ -18,7 +18,8 @@ def test_a_burst_is_cut_and_the_next_line_tells_how_many_are_missing() -> None:
 
 def test_of_a_steady_flood_each_line_is_written_or_told() -> None:
     rate = LineRate(100)
-    told = [rate.take(float(number) / 10) for number in range(6001)]  # ten minutes of ten a second
+    # ten minutes with ten lines a second
+    told = [rate.take(float(number) / 10) for number in range(6001)]
     written = [each for each in told if each is not None]
     assert len(written) == 10 * 100 + 1
     assert len(written) + sum(written) == 6001

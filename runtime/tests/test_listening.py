@@ -143,7 +143,7 @@ async def test_closing_a_listener_refuses_new_clients_and_keeps_the_others(
 
 
 async def test_accepting_ends_when_the_listener_is_closed() -> None:
-    """Else Trio's waiter would wait on a reused descriptor."""
+    """Otherwise Trio could wait on a reused descriptor."""
     listener = open_listener(ANY_PORT)
     with trio.fail_after(10):
         async with trio.open_nursery() as nursery:
@@ -180,7 +180,7 @@ async def test_a_client_that_connects_before_listening_is_refused(host: str) -> 
 
 
 def test_the_second_socket_to_listen_on_a_shared_port_gets_an_error() -> None:
-    """While neither listens, the system lets both bind the port: restarts need that."""
+    """While neither socket listens, the system lets both bind the port, which restarts need."""
     first = bind_listener(ANY_PORT)
     second = bind_listener(first.address)
     try:

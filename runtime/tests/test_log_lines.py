@@ -54,7 +54,7 @@ def test_secrets_and_local_variables_are_not_shown(
 
     text = "\n".join(lines_of(capsys))
     assert SECRET not in text
-    assert text.count("[hidden]") == 2  # an api_key is a number of Kafka's, and no secret
+    assert text.count("[hidden]") == 2  # api_key is Kafka's API number, and no secret
     assert "ann" in text
     assert "a bug met 7 characters" in text
 
@@ -161,7 +161,7 @@ def test_many_lines_of_a_kind_are_left_out_and_told(
 
 
 def test_a_line_is_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So lines of several processes that share stderr stay whole."""
+    """With single writes, lines of processes that share stderr do not mix."""
     writes: list[str] = []
 
     class Stream(io.StringIO):

@@ -1,4 +1,4 @@
-"""Output that does not take lines: nothing waits for it, and no line goes unnoticed."""
+"""Output that accepts no lines: no task waits for it, and dropped lines are counted."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_the_outputs_are_as_before_after_the_block(capsys: pytest.CaptureFixture
 
 
 def test_a_print_is_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So lines of several processes that share an output stay whole."""
+    """With single writes, lines of processes that share an output do not mix."""
     writes: list[bytes] = []
 
     class Raw(io.RawIOBase):

@@ -1,4 +1,4 @@
-"""The text of a metrics page is what the Prometheus client reads and writes, in bounded pieces."""
+"""The text of a metrics page equals that of the Prometheus client, and is made in pieces."""
 
 from __future__ import annotations
 

@@ -67,6 +67,6 @@ def test_bytes_of_the_environment_that_are_no_text() -> None:
 
 
 def test_other_processes_may_get_it() -> None:
-    """Spark's workers read from the source of a link."""
+    """Spark's workers need a link's secrets to read from its source."""
     assert pickle.loads(pickle.dumps(SECRET)) == SECRET
     assert copy.deepcopy(SECRET) == SECRET

@@ -20,7 +20,7 @@ PID = 7
 
 @pytest.fixture(params=["path", "abstract"])
 def notify(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[socket.socket, str]]:
-    """The manager's end, and NOTIFY_SOCKET."""
+    """The manager's end of the socket that NOTIFY_SOCKET names."""
     name = str(tmp_path / "notify") if request.param == "path" else f"@{token_hex(8)}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as server:
         server.bind(f"\0{name[1:]}" if name[0] == "@" else name)

@@ -48,5 +48,5 @@ def url_host(host: str) -> str:
 
 
 def with_port(address: ListenerAddress, port: int) -> ListenerAddress:
-    """Return the address with the bound port."""
+    """Return the address with its port replaced by the bound one."""
     return replace(address, port=port)

@@ -8,10 +8,12 @@ import gc
 def calm_collector() -> None:
     """Make the collector run rarely, and skip the objects that exist now.
 
-    The objects of the start live as long as the process, and requests leave few cycles.  In a
-    profile of ingest in 16 KiB batches, the collector took a tenth of all CPU.  The objects of a
-    large request live until its answer, and the event loop stands while the collector visits them:
-    60 ms and more with thresholds of 50,000 and 5, 3 ms with these (docs/performance.md).
+    Objects that exist at the start live as long as the process, and requests leave few cycles.  In
+    a profile of ingest in 16 KiB batches, the collector took a tenth of all CPU.
+
+    The objects of a large request live until its answer, and the event loop stops while the
+    collector visits them: 60 ms and more with thresholds of 50,000 and 5, 3 ms with these
+    (docs/performance.md).
     """
     gc.collect()
     gc.freeze()

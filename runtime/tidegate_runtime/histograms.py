@@ -20,7 +20,7 @@ SHOWN: Final = (
 """The upper bounds that a page shows, in seconds."""
 # The middle of a bucket is at most 2 % away from its ends.
 _RATIO: Final = 1.04
-# A time for which a copy of the counts is kept, and the most time between two copies.
+# How long a copy of the counts is kept, and the most time between two copies.
 RECENT_SECONDS: Final = 300.0
 COPY_SECONDS: Final = 60.0
 
@@ -70,8 +70,8 @@ class Histogram:
     def recent(self, now: float) -> list[int]:
         """Return the counts of the last RECENT_SECONDS, or a little longer.
 
-        They are exact to COPY_SECONDS while this is called that often; else they go back to the
-        last call before.  now: seconds of one clock.
+        If this is called every COPY_SECONDS, their span is exact to COPY_SECONDS.  Otherwise it
+        begins at an earlier call.  now: seconds of one clock.
         """
         copies = self._copies
         while len(copies) > 1 and copies[1][0] <= now - RECENT_SECONDS:

@@ -1,7 +1,7 @@
 """Lines that wait to be written, bounded in bytes.  Pure.
 
-If a line does not fit, it and the next ones are dropped until half of the queue is written: the
-lines that stand tell how the trouble began.  One line in their place tells how many they were.
+If a line does not fit, it and later lines are dropped until half of the queue is written, so the
+remaining lines show how the trouble began.  One line in their place says how many were dropped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class LineQueue:
     """See the module's head.
 
     dropped: lines that did not fit, since the start.
-    tell_dropped: returns the line that tells of a number of dropped lines.
+    tell_dropped: returns the line that says how many lines were dropped.
     """
 
     def __init__(self, max_bytes: int, tell_dropped: Callable[[int], bytes]) -> None:
@@ -48,7 +48,7 @@ class LineQueue:
         return self._waiting[0] if self._waiting else None
 
     def remove_first(self) -> None:
-        """Forget what is written."""
+        """Remove the line that first() returned, once it is written."""
         self._bytes -= len(self._waiting.popleft())
 
     def _tell(self) -> None:

@@ -30,7 +30,7 @@ class LineRate:
         self._taken = self._left_out = 0
 
     def take(self, now: float) -> int | None:
-        """Return how many lines were left out before this one; None: leave it out, too.
+        """Return how many lines were left out before this line; None: leave this line out, too.
 
         now: seconds of a monotonic clock.
         """
@@ -45,9 +45,10 @@ class LineRate:
 
 
 class LineRates:
-    """The rates of all kinds: a kind is a logger and a text.
+    """The rates of all kinds of lines: a kind is a logger and a text.
 
-    left_out: lines, since the start.  Beyond MAX_KINDS the others of a rate are one kind.
+    left_out: the lines left out since the start.  Beyond MAX_KINDS, all further kinds with the same
+    rate count as one kind.
     """
 
     def __init__(self) -> None:

@@ -1,14 +1,14 @@
 """Listening sockets, and the loop that accepts from them.
 
 Sockets are bound before anything else starts, so that a port in use is known at once, and port 0 is
-a number before the gateway advertises it.  Listening begins together with accepting: a refused
-client turns to another gateway, but a connected client without an answer waits for long.
+a number before the gateway advertises it.  Listening begins together with accepting, because a
+refused client tries another gateway, but a connected client without an answer waits for long.
 
 The loop survives the errors of a listening socket: a peer that has already gone (ECONNABORTED and
 the network errors that Linux passes on through accept), and a process or machine without free file
 descriptors or memory, where it pauses.  While its door is full (doors/slots.py) it stops accepting,
-and clients wait in the kernel's backlog, as they do at Kafka's.  So they do while connections come
-faster than the caller's `pause` admits.
+and clients wait in the kernel's backlog, as they do at Kafka's.  Clients wait likewise while
+connections come faster than the caller's `pause` admits.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Listener:
 
 def _close(opened: socket.socket) -> None:
     if opened.fileno() >= 0:
-        # Else Trio's waiter would wait on a reused descriptor.
+        # Otherwise Trio could wait on a reused descriptor.
         if trio.lowlevel.in_trio_run():
             trio.lowlevel.notify_closing(opened)
         opened.close()
@@ -113,7 +113,7 @@ def bind_listener(address: ListenerAddress) -> Listener:
         for family, host in _families(address.host):
             opened.append(_bind(family, host, port))
             port = opened[0].getsockname()[1]
-    except (OSError, UnicodeError) as error:  # the latter for a name that no host can have
+    except (OSError, UnicodeError) as error:  # UnicodeError: the name cannot be a host's
         for each in opened:
             each.close()
         raise _cannot_listen(address, error) from error
@@ -150,7 +150,7 @@ def _bind(family: int, host: str, port: int) -> socket.socket:
     """Create a socket as socket.create_server does, but do not listen yet."""
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
-        # Else a restart would wait for the last packets of old connections.
+        # Otherwise a restart would have to wait for the last packets of old connections.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             takes_ipv4 = host == "::" and socket.has_dualstack_ipv6()
@@ -198,7 +198,7 @@ async def accept_forever(
 ) -> None:
     """Serve connections, each in a task, until cancelled.
 
-    is_open: no client has to show who it is, so that each takes a slot at once.
+    is_open: no client has to log in, so each takes a slot at once.
 
     Connections live in a nursery of this call, so cancelling it ends them too; `Listener.close`
     ends only the accepting.
@@ -261,7 +261,7 @@ def _accept_some(
 
 async def _serve_one(accepted: socket.socket, visitor: Visitor, serve: Serve) -> None:
     try:
-        if accepted.fileno() >= 0:  # else others came before its turn
+        if accepted.fileno() >= 0:  # otherwise other connections came first
             await serve(accepted, visitor)
     except Exception:
         # A bug costs only its client's connection.

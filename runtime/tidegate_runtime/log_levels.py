@@ -31,7 +31,7 @@ class LogLevels:
         return self._own.get(logger) or self._own[ROOT]
 
     def set(self, logger: str, level: str) -> None:
-        """Give a logger, or the root, a level of its own."""
+        """Give a logger, or the root, its own level."""
         self._own[logger] = level
 
     def unset(self, logger: str) -> None:

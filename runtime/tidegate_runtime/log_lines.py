@@ -1,8 +1,8 @@
 """Formats log lines: to stderr, readable on a terminal, JSON otherwise.
 
-The logger never gets the body of a request.  Secrets of settings are hidden by their type, which
-holds in nested values and in all texts (secret.py); of other objects a line shows the repr, and no
-encoder looks into them.  Fields that are named like a secret are masked as well (CVE-2026-33558).
+The logger never gets the body of a request.  Secrets of settings are hidden by their type, even in
+nested values and in all texts (secret.py).  A line shows other objects by their repr, and no
+encoder looks into them.  Fields with the name of a secret are masked as well (CVE-2026-33558).
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def configure_logs(
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
         logger_factory=_NamedLogger,
-        cache_logger_on_first_use=False,  # lines are rare, and tests configure anew
+        cache_logger_on_first_use=False,  # lines are rare, and tests configure logging again
     )
 
 
@@ -115,7 +115,7 @@ def _drop_below_level(
 def _drop_above_rate(
     logger: _NamedLogger, method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """Leave lines out where too many of a kind come; lines for debugging were asked for."""
+    """Leave lines out if too many of a kind come, except debug lines, which were asked for."""
     most = logger.lines_a_minute
     if most == UNLIMITED or method == "debug":
         return event
@@ -140,7 +140,7 @@ def _renderers(as_json: bool) -> list[Processor]:
             structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(serializer=_json_text),
         ]
-    # Not the rich formatter: it shows local variables, and with them requests and secrets.
+    # Not the rich formatter, which shows local variables, and with them requests and secrets.
     plain = structlog.dev.plain_traceback
     return [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]
 

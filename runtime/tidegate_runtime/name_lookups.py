@@ -1,4 +1,4 @@
-"""Connections to hosts, whose names are looked up in a few threads of their own.
+"""Connections to hosts, whose names are looked up in a few separate threads.
 
 A name server that hangs blocks a thread for up to half a minute, even if no task waits for the
 answer any more.  So lookups do not use the threads for files and metrics, which would all block.
@@ -18,7 +18,7 @@ import trio
 from .http.client import Connect
 
 THREADS: Final = 8
-# A connection opens at once or, as a rule, never; after this time the next address is tried.
+# A connection usually opens at once or never, so after this time the next address is tried.
 ADDRESS_SECONDS: Final = 1.0
 
 LookUp: TypeAlias = Callable[[str], list[str]]
@@ -46,7 +46,7 @@ class NameLookups:
     def __init__(self, look_up: LookUp = look_up) -> None:
         self._look_up = look_up
         self._threads = trio.CapacityLimiter(THREADS)
-        # By name: one thread for each, even if no task waits for it any more.
+        # Lookups by name: one thread for each, even if no task waits for it any more.
         self._under_way: dict[str, _Question] = {}
 
     def dial(self, host: str, port: int) -> Connect:
@@ -81,7 +81,8 @@ class NameLookups:
             question.addresses = await trio.to_thread.run_sync(
                 self._look_up, host, abandon_on_cancel=True, limiter=self._threads
             )
-        except Exception as error:  # the callers raise it; from here it would end the process
+        # the callers raise the error; raised here, it would end the process
+        except Exception as error:
             question.error = error
         finally:
             del self._under_way[host]

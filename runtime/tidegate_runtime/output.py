@@ -1,9 +1,9 @@
 """Standard output and error of a process that serves: written by threads of their own.
 
-A pipe that no process reads, one whose reader has ended, or a full disk would else hold up the
-event loop or end the process.  Here such lines wait in a queue, and are dropped and counted once it
-is full; the thread tries again until the output takes them.  Whole lines are written at once, so
-that lines of several processes do not mix.
+Otherwise a pipe that no process reads, a pipe whose reader has ended, or a full disk would block
+the event loop or end the process.  Here lines wait in a queue; once it is full, further lines are
+dropped and counted.  The thread tries again until the output accepts the lines.  Whole lines are
+written at once, so that lines of several processes do not mix.
 
 Libraries that write to the descriptors by themselves, and child processes, are not covered.
 """
@@ -39,7 +39,7 @@ class RawFile(Protocol):
     """A file that a thread writes to; may block."""
 
     def write(self, data: memoryview, /) -> int | None:
-        """Write a part and return its size; None: nothing now, as it never blocks."""
+        """Write a part and return its size; None if a non-blocking file accepts nothing now."""
         ...
 
     def fileno(self) -> int:
@@ -65,11 +65,11 @@ class WrittenInThread:
         return self._queue.dropped
 
     def tell_dropped_by(self, tell: TellDropped) -> None:
-        """Have dropped lines told in another form."""
+        """Set the function that makes the line about dropped lines."""
         self._queue.tell_dropped = tell
 
     def add(self, lines: bytes) -> None:
-        """Take whole lines; never waits for the file."""
+        """Queue whole lines; never waits for the file."""
         with self._turn:
             self._queue.add(lines)
             self._turn.notify_all()
@@ -112,7 +112,8 @@ class WrittenInThread:
                     rest = rest[count:]
             except (OSError, ValueError):  # ValueError: the file was closed
                 if len(rest) < len(lines):
-                    lines = b"\n" + lines.removeprefix(b"\n")  # ends the part that is written
+                    # ends a line of which a part is written
+                    lines = b"\n" + lines.removeprefix(b"\n")
                 rest = memoryview(lines)
                 self._wait_after_failure()
 
@@ -153,7 +154,7 @@ class QueuedText(io.TextIOBase):
                 self.output.add(part.encode(self.encoding, "backslashreplace"))
 
     def isatty(self) -> bool:
-        """Return whether people see it at once."""
+        """Return whether the output is a terminal."""
         return self._shown.isatty()
 
     def fileno(self) -> int:
@@ -180,8 +181,9 @@ class ProcessOutput:
     def queued(self) -> Generator[None, None, None]:
         """Write standard output and error by threads within the block.
 
-        At its end what waits is written, within FLUSH_SECONDS for each.  An output that takes
-        nothing by then keeps its queue, so that nothing holds up the end of the process either.
+        At the end of the block the queued lines are written, within FLUSH_SECONDS for each output.
+        An output that accepts nothing by then keeps its queue, so that it does not delay the end of
+        the process.
         """
         taken = [name for name in OUTPUTS if self._take(name)]
         try:
@@ -199,7 +201,7 @@ class ProcessOutput:
             found = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
         if isinstance(found, QueuedText) or not hasattr(found, "buffer"):
             return False
-        # Without the buffers, whose locks a thread that waits would hold.
+        # The thread writes without Python's buffers, whose locks it would hold while it waits.
         raw = getattr(found.buffer, "raw", found.buffer)
         self._outputs[name] = WrittenInThread(raw, _told)
         self._shown[name] = found

@@ -1,4 +1,4 @@
-"""The metrics of lines that are missing in this process's outputs."""
+"""The metrics of lines that this process's outputs lack."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Metrics as Prometheus text, made in pieces in the event loop, with a checkpoint after each.
 
-A thread would not spare the loop: it holds the interpreter's lock, so that each step of the loop
-waits for it.  A family of many samples is a Series, whose lines are made as the page comes to them:
-a Metric of the Prometheus client costs ten times as much.  So the values of a page come from
+A thread would not relieve the loop: it holds the interpreter's lock, so each step of the loop would
+wait for it.  A family of many samples is a Series, whose lines are made when the page reaches it,
+since a Metric of the Prometheus client costs ten times as much.  So the values of a page are from
 slightly different moments.
 """
 
@@ -34,7 +34,7 @@ class Series:
     """A family of many samples.
 
     kind: counter, gauge or histogram.  name: as in the text, so that of a counter ends in _total.
-    lines: see line(); they are made when the page comes to them.
+    lines: see line(); they are made when the page reaches the series.
     """
 
     name: str
@@ -47,7 +47,7 @@ Family = Metric | Series
 
 
 class Break:
-    """Among families: other tasks shall run before the next family is made."""
+    """A marker among families: other tasks run before the next family is made."""
 
 
 BREAK: Final = Break()

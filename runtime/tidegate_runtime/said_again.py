@@ -23,7 +23,7 @@ class SaidAgain:
         self._at = -inf
 
     def is_due(self, text: str, now: float) -> bool:
-        """Return whether to log it now; then it counts as logged.
+        """Return whether to log the text now; if so, it counts as logged.
 
         Args:
           now: seconds on a monotonic clock.

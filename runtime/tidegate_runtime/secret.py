@@ -1,9 +1,9 @@
 """A text that must not be shown: a password, a token, a key, a URL that may hold one.
 
 A str gets into log lines, tracebacks and pages by accident: through the repr of the dataclass that
-holds it, an f-string, an encoder.  A Secret shows HIDDEN there, and the type checker finds who
-takes it for a text.  Only reveal() and reveal_bytes() give the value: call them where the value
-leaves for what needs it, and keep the answer in no other object.
+holds it, an f-string, an encoder.  A Secret shows HIDDEN there, and the type checker finds code
+that uses it as a text.  Only reveal() and reveal_bytes() return the value: call them where the
+value is passed to the code that needs it, and do not store the answer.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Secret:
         return self._text
 
     def reveal_bytes(self) -> bytes:
-        """Return the value as bytes, also one that is no UTF-8."""
+        """Return the value as bytes, even if it is no UTF-8."""
         return _bytes(self._text)
 
     def matches(self, given: str | bytes) -> bool:
-        """Return whether a client gave this value, in a time that does not tell how much of it."""
+        """Return whether a client gave this value; the time reveals nothing about the value."""
         as_bytes = given if isinstance(given, bytes) else _bytes(given)
         return compare_digest(as_bytes, self.reveal_bytes())
 

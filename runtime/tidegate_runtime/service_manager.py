@@ -2,7 +2,7 @@
 
 Each message is one datagram to the socket that NOTIFY_SOCKET names (sd_notify(3)).  A unit with
 WatchdogSec= ends a process whose messages stop; a task of the event loop sends them, so they stop
-when the loop does.  Each message repeats the whole state, so a lost one does no harm.
+when the loop does.  Each message repeats the whole state, so a lost message does no harm.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class ServiceManager:
     """The state of one process, as its service manager knows it.
 
     Args:
-      send: sends one message, at best; never waits.
-      watchdog_seconds: how long it waits for a message of feed(); None for no watchdog.
+      send: tries to send one message; never waits. watchdog_seconds: how long the service manager
+      waits for a message of feed(); None for no watchdog.
     """
 
     def __init__(self, send: Callable[[str], None], watchdog_seconds: float | None) -> None:
@@ -36,7 +36,7 @@ class ServiceManager:
         self.starting("starting")
 
     def starting(self, status: str) -> None:
-        """Say what the process waits for; its start may take as long as its event loop runs."""
+        """Say what the process waits for; its start may last as long as the event loop runs."""
         state = [f"STATUS={status}"]
         if self._watchdog_seconds is not None:
             state.append(f"EXTEND_TIMEOUT_USEC={round(self._watchdog_seconds * 1e6)}")
@@ -51,7 +51,7 @@ class ServiceManager:
         self._enter("STOPPING=1", f"STATUS={status}")
 
     async def feed(self) -> None:
-        """Say that the event loop runs, forever; returns if nothing watches it."""
+        """Say repeatedly that the event loop runs; return at once if there is no watchdog."""
         if self._watchdog_seconds is None:
             return
         while True:
@@ -64,7 +64,7 @@ class ServiceManager:
 
 
 def service_manager(environ: Mapping[str, str], pid: int) -> ServiceManager:
-    """Return the service manager of a process; one that hears nothing if there is none."""
+    """Return the service manager of a process; a silent stand-in if there is none."""
     path = environ.get("NOTIFY_SOCKET", "")
     if not path.startswith(("/", "@")):
         return ServiceManager(lambda _: None, None)
@@ -73,7 +73,7 @@ def service_manager(environ: Mapping[str, str], pid: int) -> ServiceManager:
 
 
 def _watchdog_seconds(environ: Mapping[str, str], pid: int) -> float | None:
-    """Return the unit's WatchdogSec=, if it is about this process."""
+    """Return the unit's WatchdogSec=, if it applies to this process."""
     text = environ.get("WATCHDOG_USEC", "")
     is_ours = environ.get("WATCHDOG_PID", str(pid)) == str(pid)
     if not (is_ours and text.isascii() and text.isdigit() and int(text)):
@@ -82,8 +82,8 @@ def _watchdog_seconds(environ: Mapping[str, str], pid: int) -> float | None:
 
 
 def _send(address: str, message: str) -> None:
-    # A socket of its own for each, so that none stays open; a service manager that restarts or
-    # is busy must cost the process nothing.
+    # A new socket for each message, so that none stays open; a service manager that restarts or is
+    # busy must cost the process nothing.
     flags = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
     with suppress(OSError), socket.socket(socket.AF_UNIX, flags) as client:
         client.sendto(message.encode(), address)

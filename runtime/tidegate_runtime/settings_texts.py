@@ -125,7 +125,7 @@ def _unescaped(text: str, source: str) -> str:
 
 
 def _joined(text: str, source: str) -> str:
-    """Make one character of two escapes where Java has two halves of 16 bits."""
+    """Join two escapes that are the 16-bit halves of one character in Java."""
     try:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeDecodeError:

@@ -1,10 +1,9 @@
 """Removes the secrets of a URL, which must not be shown or stored.  Pure.
 
 Only this module decides which parts are secret, for the URLs of metadata logs and object stores.
-The stripped URL opens the same log if the password is given in another way: user and parameters
-stay, since dropping one (sslmode, sslrootcert) would weaken the connection silently.
-
-A password may hold characters that seem to end it: in doubt, more is stripped.
+The stripped URL opens the same log if the password is given in another way.  User and parameters
+stay, since a dropped parameter (sslmode, sslrootcert) would weaken the connection silently.  A
+password may hold characters that seem to end it, so in doubt more is stripped.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _OF_TOKENS: Final = ("http", "https")
 _SECRET: Final = re.compile(
     r"passw|passphrase|secret|token|credential|signature|(access|account|client|server)_?key|^sig$"
 )
-# They name the place of the secret.
+# These parameters name the place of a secret.
 _WHERE_IT_IS: Final = re.compile(r"(file|path)$")
 _HOSTS: Final = re.compile(r"([^:\[\]]*|\[[^\[\]]*\])(:\d*)?(,([^:\[\]]*|\[[^\[\]]*\])(:\d*)?)*")
 
@@ -61,7 +60,7 @@ def is_secret(parameter: str) -> bool:
 
 
 def _shown(field: str) -> str:
-    """A value may be a URL itself, as an endpoint is."""
+    """Return a value as shown; it may be a URL itself, such as an endpoint."""
     name, _, value = field.partition("=")
     given = unquote(value)
     shown = without_secrets(given) if "://" in given else given

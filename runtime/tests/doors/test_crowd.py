@@ -1,4 +1,4 @@
-"""Which stranger goes when there are too many."""
+"""The stranger that is closed if there are too many."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_one_address_has_half_of_the_room() -> None:
 
 
 def test_the_address_with_most_strangers_makes_room() -> None:
-    """However often it connects, it cannot push a client of another address out."""
+    """Even with many connections, an address cannot displace a client of another address."""
     crowd = Crowd()
     for each in range(4):
         arrive(crowd, each, "10.0.0.1", 8)

@@ -1,4 +1,4 @@
-"""A client takes a slot once it is known; strangers have a share of their own."""
+"""A client takes a slot once it is known; strangers have a separate share."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_clients_wait_while_all_slots_are_taken() -> None:
 
 
 async def test_strangers_among_the_slots_make_room_for_a_client() -> None:
-    """At max.connections, less one, every slot that is left is for the newest stranger."""
+    """At one below max.connections, the last free slot is for the newest stranger."""
     slots, closed = ConnectionSlots(16), list[int]()
     for _ in range(14):
         assert entered(slots).known()

@@ -117,7 +117,7 @@ async def test_no_request_is_repeated_and_one_failure_closes_all_connections(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ask, client)
             nursery.start_soon(ask, client)
-        for stream in server.streams:  # as if the server had started again
+        for stream in server.streams:  # as if the server had restarted
             assert isinstance(stream.receive_stream, trio.testing.MemoryReceiveStream)
             stream.receive_stream.put_eof()
         with pytest.raises(HttpUnavailable, match="gave no whole answer"):
@@ -140,7 +140,7 @@ async def test_a_closed_client_ends_its_calls(autojump_clock: MockClock) -> None
 
 
 async def answered_with(sent: bytes, *, calls: int = 1) -> HttpAnswer:
-    """Return the client's result for these bytes of a server that reads nothing."""
+    """Return the client's result if a server sends these bytes and reads nothing."""
 
     async def connect() -> trio.abc.Stream:
         ours, theirs = memory_stream_pair()

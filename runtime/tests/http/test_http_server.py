@@ -99,7 +99,7 @@ async def test_a_body_is_called_for_where_the_client_waits() -> None:
         (b"GET / HTTP/1.1\r\n\r\n", 400),
         (request("GET /", "Content-Length: 1", "Content-Length: 2"), 400),
         (request("GET /", "X: " + "x" * 40_000), 431),
-        (request("PUT /", "Content-Length: 1001"), 413),  # before a byte of it
+        (request("PUT /", "Content-Length: 1001"), 413),  # before a byte of the body arrives
         (request("PUT /", "Transfer-Encoding: chunked", body="3e9\r\n" + "x" * 1001), 413),
         (request("PUT /", "Content-Length: 1000", body="x" * 1000), 200),
         (request("PUT /", "Content-Length: 1000", body="x" * 999), 400),
@@ -181,7 +181,7 @@ async def test_an_answer_that_is_no_http_closes(autojump_clock: MockClock) -> No
 async def test_the_body_of_a_stranger_is_not_read(
     framing: str, body: str, autojump_clock: MockClock
 ) -> None:
-    """The answer arrives without the body; then the connection ends."""
+    """The server answers before the body arrives, and then closes the connection."""
 
     def standing_of(head: HttpRequest) -> Standing:
         return Standing.KNOWN if head.header("X-One") == "secret" else Standing.STRANGER

@@ -1,4 +1,4 @@
-"""Strangers at a door that speaks HTTP: they take no slot, and health is answered beside them."""
+"""Strangers at a listener for HTTP: they take no slot, and health pages need none."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ class Door:
             visitor.leave()
 
     async def crowd(self, count: int, sent: bytes = b"") -> list[Stream]:
-        """Connect strangers of a few addresses, which send the same and then no more."""
+        """Connect strangers from a few addresses; each sends the same bytes, and then nothing."""
         streams = [self.connect(f"10.0.1.{each % 3}") for each in range(count)]
         for each in streams:
-            with suppress(trio.BrokenResourceError):  # it was closed for later ones
+            with suppress(trio.BrokenResourceError):  # the stranger was closed for later ones
                 await each.send_all(sent)
         await wait_all_tasks_blocked()
         return streams
@@ -160,7 +160,7 @@ async def test_health_is_answered_while_all_slots_are_taken(
 
 
 async def test_silent_guests_take_no_slot(autojump_clock: MockClock) -> None:
-    """Where no proof is asked for, a client between its requests is a stranger."""
+    """If clients need no login, a client between its requests is a stranger."""
     async with door(asks_token=False) as here:
         for each in range(20):
             assert await ask(here.connect(f"10.0.0.{each}"), "/metrics") == 200

@@ -1,1 +1,1 @@
-"""Which connections a listener keeps: clients that are known, and strangers."""
+"""Which connections a listener keeps: known clients, and strangers."""

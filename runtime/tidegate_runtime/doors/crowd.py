@@ -1,10 +1,10 @@
-"""The strangers at a door: connections whose client has not shown yet who it is.  Pure.
+"""The strangers at a door: connections whose client is not authenticated yet. Pure.
 
-A stranger is silent until it is known, however many bytes it drips: bytes cost it nothing.  So the
-connection that is silent for longest is the one that came first.  A crowd has a bound, and one
-address may have half of it.  At its own bound an address loses its oldest connection.  At the bound
-of all, the address with most strangers loses its oldest one.  So a client of another address stays
-as long as it needs to log in, however fast one address connects.
+A stranger counts as silent until it is known, even if it sends bytes, because bytes cost it
+nothing.  So the stranger that has been silent longest is the one that came first.  A crowd has a
+bound, and one address may have half of it.  At its own bound an address loses its oldest
+connection.  At the bound of the crowd, the address with most strangers loses its oldest
+connection.  So however fast one address connects, a client of another address has time to log in.
 
 IPv6 addresses of one /64 count as one: a single host may choose among all of them.
 """
@@ -20,7 +20,7 @@ _PREFIX_BITS: Final = 64
 
 
 class Crowd:
-    """Strangers by number.  Every call takes the same short time, however large the crowd is."""
+    """Strangers by number.  Every call takes constant time."""
 
     def __init__(self) -> None:
         self._origins: dict[int, str] = {}

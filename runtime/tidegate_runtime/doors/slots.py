@@ -1,13 +1,14 @@
 """The connections of a door: one listener, or several that share their bounds.
 
 A connection comes in as a stranger, and takes a slot once its client is known: by a login, a token
-or a certificate, or at once where none is asked for.  Strangers have a share of their own, in which
-new ones take the place of old ones (crowd.py).  So clients that only connect take no slot, and
-there is always room for one more client that is about to log in.
+or a certificate, or at once if the listener asks for none of these.  Strangers have a separate
+share, in which a new stranger replaces an old one (crowd.py).  So clients that only connect take no
+slot, and there is always room for one more client that is about to log in.
 
-The share of a door for Kafka's clients is an eighth of max.connections, and among them.  At
-max.connections such a door accepts nothing, and clients wait, as at Kafka's.  A door that speaks
-HTTP has its strangers beside the slots, and always accepts: health is answered to strangers.
+At a door for Kafka's clients the share is an eighth of max.connections, and part of them.  At
+max.connections such a door accepts nothing, and clients wait, as in Kafka.  A door that speaks HTTP
+has its strangers in addition to the slots, and always accepts, since strangers may read health
+pages.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class ConnectionSlots:
 
     Args:
       overrides: the bounds of some addresses, in their usual form.
-      beside: how many strangers a door has beside `maximum`; None for an eighth among them.
+      beside: how many strangers a door has in addition to `maximum`; None: an eighth of it, as a
+      part of it.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class ConnectionSlots:
 
     @property
     def strangers(self) -> int:
-        """How many of them are not known."""
+        """How many connections are strangers."""
         return len(self._crowd)
 
     @property
@@ -106,7 +108,7 @@ class ConnectionSlots:
 
         Args:
           close: closes it at once; may be called until the visitor leaves.
-          is_known: it takes a slot at once.
+          is_known: the client is known, so it takes a slot at once.
         """
         maximum = self._maximum_per_address
         if self._overrides:
@@ -126,7 +128,7 @@ class ConnectionSlots:
         return visitor
 
     def _make_room(self) -> None:
-        """Close the strangers that are too many."""
+        """Close strangers, as long as there are too many."""
         most = self.most_strangers
         room = most if self._beside is not None else min(most, self._free)
         while (number := self._crowd.next_to_go(room, max(most // 2, 1))) is not None:
@@ -153,7 +155,7 @@ class ConnectionSlots:
         return True
 
     def put_out(self, visitor: Visitor) -> bool:
-        """Take a visitor from the crowd; return whether it was a stranger there."""
+        """Remove a visitor from the crowd; return whether it was in the crowd."""
         return self._crowd.discard(visitor.number)
 
     def free(self) -> None:
@@ -200,7 +202,7 @@ class Visitor:
             self._slots.take_in(self)
 
     def comes_from(self, source: str) -> None:
-        """Its client has another address than the connection, as a proxy says."""
+        """Note the client's address, which a proxy says differs from the connection's."""
         self.source = source
         if self._slots.put_out(self):
             self._slots.take_in(self)

@@ -2,7 +2,7 @@
 
 The client sends a request at most once.  After `HttpUnavailable` the outcome is unknown; the caller
 knows whether it may repeat the request.  To make that rare, a connection is used again only within
-a few seconds, because servers close idle ones; and if one connection fails, all idle ones are
+a few seconds, because servers close idle connections.  If a connection fails, all idle ones are
 closed, because a restarted server has lost them, too.
 """
 
@@ -196,5 +196,5 @@ def _answer(head: h11.Response, body: bytes) -> HttpAnswer:
 
 
 def _why(error: BaseException) -> str:
-    """Return the cause that a person can act on: TLS wraps it one level down."""
+    """Return the cause that a person can act on; with TLS it is one level deeper."""
     return str(error.__cause__ or error) or type(error).__name__

@@ -1,7 +1,7 @@
-"""Which Host headers a server answers where it asks its clients for no proof.  Pure.
+"""Which Host headers a server answers if it asks its clients for no login. Pure.
 
-A page of the web can name this server as its own host: it lets its name resolve to an address of
-this machine or of its network (DNS rebinding), and the browser then reads answers for it.  The
+A web page can name this server as its own host: it lets its name resolve to an address of this
+machine or its network (DNS rebinding), and the browser then reads answers for the page.  The
 browser sends the page's name.  Such a name is registered in the public DNS, so a server answers
 
 - IP addresses, as probes use them,
@@ -21,7 +21,7 @@ NEVER_REGISTERED: Final = ("localhost", "local", "internal", "home.arpa", "svc",
 
 
 class KnownHosts:
-    """names: hosts, or ANY for all; an empty one counts for nothing.  advice: for a refusal."""
+    """names: hosts, or ANY for all; empty names are ignored.  advice: for a refusal."""
 
     def __init__(self, names: Iterable[str], advice: str) -> None:
         self._names = {_plain(each) for each in names if each}

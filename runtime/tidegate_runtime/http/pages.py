@@ -76,7 +76,8 @@ async def serve_pages(
 ) -> None:
     """Answer the requests of one connection, and close it.
 
-    hosts: see serve_http().  asks_proof: a request without a refusal has shown who its client is.
+    hosts: see serve_http().  asks_proof: a request that is not refused has authenticated its
+    client.
     """
 
     def standing_of(request: HttpRequest) -> Standing:

@@ -4,8 +4,9 @@ h11 parses the bytes; this file moves them.  Every request has a bound, and ever
 except the handler's own: an answer may be slow on purpose (a long poll).  A client that breaks the
 protocol gets an error, if it can still read it, and is disconnected.
 
-A connection is a stranger at its door (doors/slots.py) until a request says who its client is.  A
-client that no one asks for a proof is a stranger between its requests, too: a silent one leaves.
+A connection is a stranger at its door (doors/slots.py) until a request authenticates its client.
+If clients need no login, a client is also a stranger between its requests, so a silent one is
+closed.
 """
 
 from collections.abc import Awaitable, Callable
@@ -67,11 +68,10 @@ async def serve_http(
           declared.
         visitor: of the connection; the caller lets it leave.
         hosts: a guest's request gets 421 if its Host header names none of them.
-        standing_of: if a request is a stranger's, its body is not read: `handle` gets the request
-          without it, to refuse it, and the connection ends.
-        idle_seconds: the longest wait for the first byte of a request; of a stranger at most
-          STRANGER_SECONDS.
-        request_seconds: the longest wait for the rest of it; as long for a stranger's head.
+        standing_of: if a request is a stranger's, its body is not read.  `handle` gets the request
+        without the body, to refuse it, and the connection is closed. idle_seconds: the longest wait
+        for the first byte of a request; for a stranger at most STRANGER_SECONDS.
+        request_seconds: the longest wait for the rest of a request; the same for a stranger's head.
     """
     connection = _Connection(stream, visitor, hosts, max_body_bytes, standing_of)
     try:
@@ -83,7 +83,7 @@ async def serve_http(
         await connection.refuse(error)
     except (*_GONE, trio.TooSlowError):
         pass  # the client is gone, or does not read
-    except (h11.LocalProtocolError, UnicodeEncodeError):  # the second of a header
+    except (h11.LocalProtocolError, UnicodeEncodeError):  # UnicodeEncodeError: by a header
         _log.exception("an answer that was no HTTP could not be sent")
     finally:
         await trio.aclose_forcefully(stream)
@@ -124,7 +124,7 @@ class _Connection:
         return seconds if self._standing in _WITH_SLOT else min(seconds, STRANGER_SECONDS)
 
     async def request(self, seconds: float) -> HttpRequest | None:
-        """Return the request that began, with its body if it is no stranger's; None at the end."""
+        """Return the request that began; None at the end. A stranger's comes without its body."""
         begun = trio.current_time()
         with trio.fail_after(self._at_most(seconds)):
             head = await self._head()
@@ -145,7 +145,8 @@ class _Connection:
         if self._is_misdirected:
             self._standing = Standing.STRANGER
         if self._standing is Standing.KNOWN:
-            self._visitor.known()  # before its body arrives; without a slot answer() refuses it
+            # before its body arrives; without a slot, answer() refuses the request
+            self._visitor.known()
         return head
 
     async def _with_body(self, head: h11.Request) -> HttpRequest | None:
@@ -181,7 +182,7 @@ class _Connection:
     async def answer(self, request: HttpRequest, handle: Handle) -> bool:
         """Answer; return whether another request may follow."""
         answer = await self._answer_of(request, handle)
-        is_last = self._http.their_state is h11.SEND_BODY  # its body was not read
+        is_last = self._http.their_state is h11.SEND_BODY  # the request's body was not read
         if is_last:
             answer = replace(answer, headers=(*answer.headers, _CLOSE))
         try:
@@ -230,8 +231,9 @@ class _Connection:
             return
 
     async def _linger(self) -> None:
-        """Read the rest that the client sends: closing earlier would reset the connection and lose
-        the answer.
+        """Read what the client still sends.
+
+        Closing the connection earlier would reset it, and lose the answer.
         """
         with trio.move_on_after(_LINGER_SECONDS):
             if isinstance(self._stream, trio.abc.HalfCloseableStream):

@@ -1,6 +1,6 @@
 """URLs that operators give: one call to a server, or the content of a file.
 
-Nothing is followed elsewhere: a redirection is an answer like others.
+Redirections are not followed: a redirection is an answer like others.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def is_url(text: str, schemes: Collection[str]) -> bool:
 
 
 def scheme_of(url: str) -> str:
-    """Return a URL's scheme in small letters, as a URL need not have it."""
+    """Return a URL's scheme in small letters; the URL may have capitals."""
     return urlsplit(url).scheme
 
 
@@ -95,7 +95,7 @@ async def read_file(url: str, max_bytes: int) -> bytes:
     """
     try:
         return await trio.to_thread.run_sync(_beginning, path_of(url), max_bytes)
-    except ValueError as error:  # of a name with a zero byte
+    except ValueError as error:  # for a name with a zero byte
         raise OSError(str(error)) from error
 
 

@@ -16,12 +16,12 @@ are bytes, as in Latin-1, whatever these mean.
 
 
 class Standing(Enum):
-    """The standing of a client, by its request.
+    """A client's standing, as its request shows it.
 
-    STRANGER: nothing, so that it is refused.  It has no slot, and its body is not read.
-    ANYONE: nothing, and it is answered all the same, without a slot: health.
-    GUEST: no proof is asked for here.  It has a slot while it is answered.
-    KNOWN: who it is.  Its connection keeps a slot.
+    STRANGER: nothing, so the request is refused.  It has no slot, and its body is not read. ANYONE:
+    nothing, but the page is for everybody, such as health; answered without a slot. GUEST: this
+    server asks for no login.  The request has a slot while it is answered. KNOWN: the client is
+    authenticated.  Its connection keeps a slot.
     """
 
     STRANGER = auto()
@@ -49,7 +49,7 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """`headers` are those beside the type and length of the body.
+    """`headers` do not include the type and length of the body.
 
     A server calls `on_sent` once, after the body was sent or failed to be.
     """

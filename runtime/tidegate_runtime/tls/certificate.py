@@ -1,7 +1,7 @@
-"""The facts of a certificate that decide whether another one may take its place.
+"""The facts of a certificate that decide whether another certificate may replace it.
 
-cryptography reads them too, but its import costs each start 60 ms, and it refuses subjects that
-Java and OpenSSL take.  Pure.
+cryptography reads them, too, but its import costs each start 60 ms, and it refuses subjects that
+Java and OpenSSL accept.  Pure.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def present(context: ssl.SSLContext, entry: KeyEntry) -> None:
     chain = b"".join(pem_of(each.der, "CERTIFICATE") for each in entry.chain)
     with _secret_file(entry.key + chain) as path:
         try:
-            # Without a password's function OpenSSL would ask on the terminal.
+            # Without a password callback OpenSSL would ask on the terminal.
             context.load_cert_chain(path, password=lambda: "")
         except ssl.SSLError as error:
             raise BadStore(f"its key or certificate cannot be used: {tls_reason(error)}") from None
@@ -32,14 +32,15 @@ def present(context: ssl.SSLContext, entry: KeyEntry) -> None:
 def trust(context: ssl.SSLContext, certificates: Iterable[bytes]) -> None:
     """Have a context trust certificates, in DER, and no others.
 
-    As Java has it, each one is an anchor, also a peer's own.
+    As in Java, each certificate is a trust anchor, even a peer's own.
 
     Raises:
       BadStore: OpenSSL refuses one.
     """
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
-        # One call for each: as one block, OpenSSL refuses a certificate that is twice in it.
+        # One call for each certificate, because OpenSSL refuses a block with a repeated
+        # certificate.
         for each in dict.fromkeys(certificates):
             context.load_verify_locations(cadata=each)
     except ssl.SSLError as error:
@@ -47,7 +48,7 @@ def trust(context: ssl.SSLContext, certificates: Iterable[bytes]) -> None:
 
 
 def tls_reason(error: ssl.SSLError) -> str:
-    """Return OpenSSL's reason in words, with that of a refused certificate."""
+    """Return OpenSSL's reason in words; for a refused certificate, add why it was refused."""
     words = (error.reason or "TLS error").replace("_", " ").lower()
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"{words}: {error.verify_message}"
@@ -56,7 +57,7 @@ def tls_reason(error: ssl.SSLError) -> str:
 
 @contextmanager
 def _secret_file(data: bytes) -> Generator[str]:
-    """Yield a path, which Python needs; on Linux it leads to memory."""
+    """Yield a path, which Python's ssl needs; on Linux it leads to memory."""
     if sys.platform != "linux":
         with NamedTemporaryFile("wb") as file:  # readable by its owner alone
             file.write(data)

@@ -1,6 +1,6 @@
 """Reads DER: the few parts of certificates and key stores that ssl and cryptography do not show.
 
-The bytes come from strangers, so each length is checked; nothing recurses.
+The bytes are untrusted, so each length is checked, and nothing recurses.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads Java's own key store format, JKS.
 
-keytool writes PKCS12 since Java 9, but stores from before last for decades.  The format is a list
+keytool writes PKCS12 since Java 9, but older stores stay in use for decades.  The format is a list
 of entries in DataOutputStream's notation, closed by a SHA-1 over the password and all bytes; keys
 are masked with a stream of SHA-1 digests.  Java never specified it; this reader follows from stores
 that keytool wrote.  Pure.
@@ -20,7 +20,7 @@ _VERSIONS: Final = (1, 2)
 _CERTIFICATE_TYPES: Final = ("X.509", "X509")
 _KEY, _TRUSTED = 1, 2
 _DIGEST_BYTES: Final = 20
-# Signed along, so that the digest is no plain SHA-1 of the password.
+# Hashed with the password, so that the digest is no plain SHA-1 of it.
 _WHITENER: Final = b"Mighty Aphrodite"
 _PROTECTED_BY_PASSWORD: Final = "1.3.6.1.4.1.42.2.17.1.1"
 
@@ -118,7 +118,7 @@ def _entries(reader: _Reader) -> JksStore:
     trusted: list[bytes] = []
     for _ in range(reader.number()):
         tag, alias = reader.number(), reader.text()
-        reader.take(8)  # when it was made
+        reader.take(8)  # when the entry was made
         if tag == _KEY:
             masked = reader.block()
             chain = tuple(_certificate(reader, version) for _ in range(reader.number()))
@@ -140,7 +140,7 @@ def _unmasked(info: bytes, secret: bytes) -> bytes:
     """Return the key in an EncryptedPrivateKeyInfo, whose algorithm is JKS's own.
 
     Its value is a salt, the masked key, and a digest.  The mask begins with the digest of password
-    and salt; each further piece is the digest of password and the piece before.
+    and salt; each further piece is the digest of the password and the previous piece.
     """
     algorithm, protected = elements(one(info, SEQUENCE))
     if object_id(one(algorithm.body, OBJECT_ID)) != _PROTECTED_BY_PASSWORD:

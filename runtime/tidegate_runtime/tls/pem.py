@@ -53,7 +53,7 @@ def _decrypted(text: bytes, secret: bytes | None) -> bytes:
 
     try:
         key = s.load_pem_private_key(text, secret)
-    except Exception:  # of several kinds, whose texts may quote the key
+    except Exception:  # errors of several kinds, whose texts may quote the key
         reason = "its key is damaged" + (", or ssl.key.password is wrong" if secret else "")
         raise BadStore(reason) from None
     return key.private_bytes(s.Encoding.PEM, s.PrivateFormat.PKCS8, s.NoEncryption())

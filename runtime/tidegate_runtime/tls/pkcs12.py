@@ -35,7 +35,7 @@ def read_pkcs12(data: bytes, password: str | None) -> Pkcs12Store:
             each.certificate.public_bytes(s.Encoding.DER) for each in found.additional_certs
         )
         own = found.cert.certificate.public_bytes(s.Encoding.DER) if found.cert else None
-    except Exception:  # of several kinds, one for each way to be damaged
+    except Exception:  # errors of several kinds, one for each kind of damage
         what = "its password is wrong" if password is not None else "it needs a password"
         raise BadStore(f"{what}, or it is no PKCS12, JKS or PEM, or damaged") from None
     if found.key is None:

@@ -1,7 +1,7 @@
 """Reads keystores and truststores: PEM, PKCS12 and JKS.
 
-The content tells the format: Kafka's default type of a store says JKS, and keytool writes PKCS12.
-Pure; store_files.py reads the files.
+The content determines the format, because Kafka's default type of a store is JKS, but keytool
+writes PKCS12. Pure; store_files.py reads the files.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def read_key_entry(data: bytes, password: str | None, key_password: str | None) 
 def read_trusted(data: bytes, password: str | None) -> tuple[bytes, ...]:
     """Read a truststore; return its certificates in DER.
 
-    Of a private key's chain only the key's own certificate is trusted, as in Java.
+    In a private key's chain, only the key's own certificate is trusted, as in Java.
 
     Raises:
       BadStore: it has no certificate, is damaged, or the password is wrong.
@@ -78,7 +78,7 @@ def read_trusted(data: bytes, password: str | None) -> tuple[bytes, ...]:
 
 
 def chain_problem(chain: Sequence[Certificate]) -> str:
-    """Return a problem of the order of a chain; "" if each certificate signed the one before it.
+    """Return a problem of a chain's order; "" if each certificate is signed by the next one.
 
     Raises:
       BadStore: a certificate cannot be read.
@@ -92,7 +92,7 @@ def chain_problem(chain: Sequence[Certificate]) -> str:
     for number, (issued, issuer) in enumerate(pairwise(loaded), 1):
         try:
             issued.verify_directly_issued_by(issuer)
-        except Exception:  # of several kinds; a wrong signature is one of OpenSSL's
+        except Exception:  # errors of several kinds; a wrong signature is one of OpenSSL's
             return f"certificate {number + 1} of its chain did not sign certificate {number}"
     return ""
 
@@ -116,7 +116,8 @@ def _jks_entry(store: JksStore, password: str | None) -> tuple[bytes, tuple[byte
         raise BadStore("it holds no private key")
     if password is None:
         raise BadStore("its key needs a password")
-    first = min(store.keys, key=lambda each: each.alias)  # the file has them in no order
+    # the file has the certificates in no order
+    first = min(store.keys, key=lambda each: each.alias)
     try:
         key = private_key(first, password)
     except BadJks as error:
