@@ -18,10 +18,10 @@ are bytes, as in Latin-1, whatever these mean.
 class Standing(Enum):
     """A client's standing, as its request shows it.
 
-    STRANGER: nothing, so the request is refused.  It has no slot, and its body is not read. ANYONE:
-    nothing, but the page is for everybody, such as health; answered without a slot. GUEST: this
-    server asks for no login.  The request has a slot while it is answered. KNOWN: the client is
-    authenticated.  Its connection keeps a slot.
+    STRANGER: nothing, so the request is refused.  It has no slot, and its body is not read.
+    ANYONE: nothing, but the page is for everybody, such as health; answered without a slot.
+    GUEST: this server asks for no login.  The request has a slot while it is answered.
+    KNOWN: the client is authenticated.  Its connection keeps a slot.
     """
 
     STRANGER = auto()
