@@ -35,7 +35,7 @@ def test_a_gateway_serves_real_clients_and_stops_on_a_signal(tmp_path: Path) -> 
         assert 'kafka_log_log_logendoffset{partition="0",topic="greetings"} 2\n' in metrics
         status = json.loads(process.get("/v1/status")[1])
         assert status["cluster_id"] == process.said["cluster_id"]
-        # A client that stays must not keep the gateway.
+        # A connected client must not keep the gateway from ending.
         host, port = process.servers.split(":")
         with socket.create_connection((host, int(port))) as client:
             assert process.stop() == (0, "")
@@ -66,9 +66,7 @@ def test_a_second_signal_is_fast(tmp_path: Path) -> None:
 
 
 def test_a_starting_gateway_refuses_clients_and_can_be_stopped(tmp_path: Path) -> None:
-    """A connected client without an answer waits for long; a refused one turns to another
-    gateway.
-    """
+    """A connected client waits long for an answer.  A refused client turns to another gateway."""
     port, admin_port = free_ports(2)
     ports = ("--port", str(port), "--admin-port", str(admin_port))
     store = "s3://b/p?endpoint=http://127.0.0.1:1&region=x&skip_signature=true"
@@ -244,7 +242,7 @@ def test_help_is_quick_since_it_loads_nothing(tmp_path: Path) -> None:
     assert run_main(tmp_path, *lines).stdout.endswith("\n[]\n")
 
 
-# Ctrl+C while modules are loaded, in a nursery, and beside a bug that must not be hidden.
+# Ctrl+C during imports, in a nursery, and together with a bug that must not be hidden.
 INTERRUPTED_AT_IMPORT = """
 class Interrupted:
     def find_spec(self, name, path, target=None):

@@ -1,4 +1,4 @@
-"""A SIGHUP is a look for new certificates, and never ends a process."""
+"""A SIGHUP makes a process look for new certificates, and never ends it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The supervisor of several gateways passes pages of one of them on."""
+"""The supervisor of several gateways passes on the pages of one gateway."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGE = b"# HELP kafka_brokers Live gateways\n# TYPE kafka_brokers gauge\nkafka_b
 
 
 class Process:
-    """The way to one gateway.  answer: None for a gateway that does not answer."""
+    """Stands for the HTTP client of one gateway.  answer: None if the gateway does not answer."""
 
     def __init__(self, answer: HttpAnswer | None) -> None:
         self.answer = answer

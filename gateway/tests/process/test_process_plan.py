@@ -58,7 +58,7 @@ def test_the_others_have_ports_ids_and_folders_of_their_own() -> None:
 
 @pytest.mark.parametrize("name", ["audit.log", "audit", "audit.2026.json"])
 def test_no_process_writes_where_logrotate_moves_the_file_of_the_first(name: str) -> None:
-    """It renames audit.log to audit.log.1, audit.log.1 to audit.log.2, and overwrites."""
+    """logrotate renames audit.log to audit.log.1, and audit.log.1 to audit.log.2."""
     settings = BrokerSettings({"audit.log.file": f"/var/log/{name}"})
     files = [settings_of(settings, each).text("audit.log.file") for each in range(1, 5)]
     assert len(set(files)) == 4
@@ -135,7 +135,7 @@ b 1.0
 
 @pytest.mark.parametrize("name", ["a\u2028b", "a\r# HELP x\rb", "a\x0b\x85\x1cb"])
 def test_only_line_feeds_end_lines(name: str) -> None:
-    """Clients choose names of groups; Prometheus' format escapes line feeds only."""
+    """Clients choose group names, and Prometheus' format escapes no line end but the line feed."""
     page = f'# HELP lag Lag\n# TYPE lag gauge\nlag{{consumergroup="{name}"}} 1\n'
     lines = merged([SupervisedProcess(1, page, 0)]).split("\n")
     assert f'lag{{process="1",consumergroup="{name}"}} 1' in lines

@@ -21,7 +21,7 @@ from tidegate_runtime.http.pages import Answer, serve_pages
 from tidegate_runtime.http.values import HttpRequest
 from tidegate_runtime.secret import Secret
 
-# UTF-8, other than Latin-1, and what a variable of the environment may hold beside.
+# ASCII, Latin-1, other UTF-8, and a byte of an environment variable that is not UTF-8.
 TOKENS = ("plain", "secr\u00e9t", "\u043a\u043b\u044e\u0447", "\udcff")
 
 
@@ -54,7 +54,7 @@ async def test_a_gateway_is_asked_with_any_token(text: str) -> None:
 
 
 def test_gateways_without_a_token_are_told_a_random_one() -> None:
-    """Else the users of a machine could read the pages that a certificate guards outside."""
+    """Otherwise local users could read pages for which remote users need a certificate."""
     words = ["admin.listener=0.0.0.0:9644"]
     token, environ = token_for(gather(defaults={}, environ={}, assignments=words))
     told = settings_of(gather(defaults={}, environ=environ, assignments=words), 2)

@@ -1,4 +1,4 @@
-"""Several gateways under one supervisor, with real processes: what dies starts again."""
+"""Several gateways under one supervisor, with real processes: a dead one starts again."""
 
 from __future__ import annotations
 
@@ -44,9 +44,10 @@ BABBLES = "print('a line that is no JSON', flush=True); import sys; sys.stdin.re
 
 
 class Scene:
-    """announced: when all served.  told: what a service manager hears.
+    """announced: set when all gateways serve.  told: the messages to the service manager.
 
-    pids: of a process's runs, the newest last.  looks: at the supervisor's own certificates.
+    pids(): of all runs of a process, the newest last.  looks: how often the supervisor has looked
+        for new certificates of its own.
     """
 
     def __init__(self, folder: Path, scripts: Sequence[str]) -> None:
@@ -208,7 +209,7 @@ async def test_a_restart_that_the_system_refuses_is_tried_again(
 
 
 async def test_a_process_that_ends_before_it_is_read_ends_no_supervisor() -> None:
-    """Its pipes are closed then: the end may be seen first."""
+    """The supervisor may see the end of the process before the end of its output."""
     opened = await trio.lowlevel.open_process(
         [sys.executable, "-c", FAILS], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -287,7 +288,7 @@ def test_two_gateways_serve_real_clients_over_a_kill(tmp_path: Path) -> None:
 
 @pytest.fixture
 def hangups_end_processes() -> Iterator[None]:
-    """Let a SIGHUP end what is started meanwhile, also where `nohup` runs the tests."""
+    """Let a SIGHUP end processes that the test starts, even if `nohup` runs the tests."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)

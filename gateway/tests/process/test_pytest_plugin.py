@@ -1,4 +1,4 @@
-"""The plug-in of pytest, in a suite of other people: as the page on testing shows it, and more."""
+"""The pytest plug-in in other people's suites: as the page on testing shows it, and more."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def kill(pid: int) -> None:
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[GatewayProcess]:
-    """The processes that running_gateway() started."""
+    """Return the processes that running_gateway() has started."""
     found: list[GatewayProcess] = []
 
     class Kept(GatewayProcess):
@@ -73,7 +73,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[GatewayProcess]:
 
 @contextmanager
 def caller() -> Iterator[tuple[subprocess.Popen[str], socket.socket]]:
-    """A program that runs a gateway until its input ends, and a connection to the gateway."""
+    """Yield a program that runs a gateway until its input ends, and a connection to the gateway."""
     with subprocess.Popen(
         [sys.executable, "-c", CALLER],
         stdin=subprocess.PIPE,
@@ -188,14 +188,14 @@ def test_a_gateway_that_does_not_stop_is_killed(
     with running_gateway():
         assert (
             os.getsid(started[0].popen.pid) == started[0].popen.pid
-        )  # Ctrl+C in a terminal passes it by
+        )  # a Ctrl+C in a terminal does not reach it
         os.kill(started[0].popen.pid, signal.SIGSTOP)
     assert is_gone(started[0].popen.pid)
 
 
 @pytest.fixture
 def ctrl_c_interrupts() -> Iterator[None]:
-    """Let a SIGINT reach what is started meanwhile, also where a shell runs the tests with `&`."""
+    """Let a SIGINT reach the test's processes, even if a shell runs the tests with `&`."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

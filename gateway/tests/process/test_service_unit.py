@@ -31,7 +31,7 @@ needs_systemd = pytest.mark.skipif(
 
 @contextmanager
 def manager(folder: Path) -> Iterator[socket.socket]:
-    """The socket that systemd would read, at folder/notify."""
+    """Yield the socket folder/notify, which systemd would read."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
         server.bind(str(folder / "notify"))
         server.settimeout(PATIENCE_SECONDS)
@@ -43,7 +43,7 @@ def told(server: socket.socket) -> set[str]:
 
 
 def told_at_last(server: socket.socket, line: str) -> list[set[str]]:
-    """All messages up to one with the line."""
+    """Return all messages up to the first one that contains the line."""
     messages = [told(server)]
     while line not in messages[-1]:
         messages.append(told(server))
@@ -80,7 +80,7 @@ def test_a_gateway_that_waits_for_its_store_is_not_taken_for_stalled(tmp_path: P
 
 
 def test_the_supervisor_of_several_gateways_speaks_for_all(tmp_path: Path) -> None:
-    """systemd hears the main process only: a message of another would be refused."""
+    """systemd accepts messages of the main process only."""
     environ = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "60000000"}
     ports = ("--set", "listeners=PLAINTEXT://127.0.0.1:0", "--set", "node.id=1")
     command = ("serve", *ports, "--data", "data", "--processes", "2")
@@ -100,7 +100,7 @@ def test_the_supervisor_of_several_gateways_speaks_for_all(tmp_path: Path) -> No
 
 
 def test_the_first_process_of_a_container_ends_while_it_still_loads() -> None:
-    """The kernel drops SIGTERM for it, unless there is a handler."""
+    """The kernel drops a SIGTERM to process 1 unless the process has a handler."""
     program = (
         "import os, signal, sys, types\n"
         "os.getpid = lambda: 1\n"
@@ -119,7 +119,7 @@ def test_the_unit_is_valid_and_closed(tmp_path: Path) -> None:
     text = UNIT.read_text()
     assert text.count("ExecStart=/opt/tidegate/bin/tidegate ") == 1
     unit = tmp_path / UNIT.name
-    # The verification looks for the program.
+    # The verification fails if the program does not exist.
     unit.write_text(text.replace("/opt/tidegate/bin/tidegate", sys.executable))
     verified = run("systemd-analyze", "verify", "--man=no", str(unit))
     assert (verified.returncode, verified.stdout + verified.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""A producer whose first object is abandoned sends all of its batches again, in their order."""
+"""A producer whose first object is abandoned sends all of its batches again, in order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PUT_SECONDS = 5.0
 
 
 class LosingStore(MemoryObjectStore):
-    """lost: how many of the next WAL objects it never takes."""
+    """lost: how many of the next WAL objects the store refuses for ever."""
 
     lost = 0
 
@@ -65,7 +65,7 @@ def batch(sequence: int, value: bytes = b"", **more: Any) -> bytes:
 
 
 async def send(client: WireClient, *batches: tuple[int, bytes], timeout_ms: int = 30_000) -> None:
-    """Send one request.  batches: with their partitions."""
+    """Send one produce request.  batches: pairs of partition and batch."""
     request = produce_request([("t", *each) for each in batches], timeout_ms=timeout_ms)
     await client.send(request_frame("Produce", 9, request))
 
@@ -95,7 +95,7 @@ async def test_later_batches_are_refused_with_the_abandoned_one(
         client = world.connect()
         for sequence in range(3):
             await send(client, *((each, batch(sequence)) for each in partitions))
-            await trio.sleep(1.0)  # each has an object of its own
+            await trio.sleep(1.0)  # so that each request has its own object
         for _ in range(3):
             assert set(await codes(client)) == {E.NOT_ENOUGH_REPLICAS}
         await send(client, (0, batch(3)))
@@ -110,7 +110,7 @@ async def test_later_batches_are_refused_with_the_abandoned_one(
 async def test_a_batch_that_comes_after_the_abandoned_one_is_not_taken(
     autojump_clock: MockClock, timeout_ms: int, code: int
 ) -> None:
-    """Its request may have timed out before."""
+    """The request of the abandoned batch may have timed out before."""
     async with losing_world() as (world, store):
         store.lost = 1
         client = world.connect()
@@ -139,7 +139,7 @@ LARGE = Random(1).randbytes(20_000)
 
 
 async def no_thread(*_: object) -> object:
-    """A pool that is busy."""
+    """Fail as a busy pool does."""
     await trio.lowlevel.checkpoint()
     raise PoolBusy("planted")
 
@@ -168,7 +168,7 @@ async def test_no_batch_follows_one_for_which_there_was_no_thread(
 async def test_other_partitions_of_the_request_are_written_though_there_was_no_thread_for_one(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a busy pool would keep them out for as long as it is busy."""
+    """Otherwise a busy pool would also hold up partitions that need no thread."""
     monkeypatch.setattr(FairPool, "run", no_thread)
     async with losing_world() as (world, _):
         client = world.connect()

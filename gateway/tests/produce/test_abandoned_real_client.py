@@ -86,7 +86,7 @@ def test_no_record_is_lost_or_out_of_order_and_no_error_is_fatal() -> None:
                 partition=0,
                 on_delivery=lambda error, _: failed.append(str(error)) if error else None,
             )
-            producer.poll(0.05)  # so that each has an object of its own
+            producer.poll(0.05)  # so that each record has its own object
         assert producer.flush(PATIENCE_SECONDS) == 0
         assert not fatal
         assert not failed

@@ -1,4 +1,4 @@
-"""Batches that a producer may not send: their partition alone gets Kafka's error."""
+"""Batches that a producer may not send: only their partition gets an error, as in Kafka."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ GOOD = records_batch(b"one", b"two")
 
 
 def changed(**fields: int) -> bytes:
-    """GOOD with other header fields, and a true CRC."""
+    """Return GOOD with other header fields and a correct CRC."""
     batch = bytearray(HEADER.pack(*read_header(GOOD)._replace(**fields)) + GOOD[HEADER.size :])
     batch[CRC_POSITION:CRC_START] = crc32c(bytes(batch[CRC_START:])).to_bytes(4, "big")
     return bytes(batch)
@@ -48,7 +48,7 @@ def flipped(position: int) -> bytes:
 
 
 def old_message_set(magic: int) -> bytes:
-    """One message as magic 0 and 1 have it: offset, size, crc, magic, attributes, key, value."""
+    """Return a message of magic 0 or 1: offset, size, crc, magic, attributes, key, value."""
     times = b"" if magic == 0 else NOW_MS.to_bytes(8, "big")
     message = bytes([magic, 0]) + times + b"\xff\xff\xff\xff" + b"\0\0\0\1x"
     return bytes(8) + (len(message) + 4).to_bytes(4, "big") + bytes(4) + message
@@ -118,7 +118,7 @@ async def test_bad_batch_fails_its_partition_only(
 async def test_the_mark_of_append_time_is_cleared_or_refused(
     timestamp_type: str, code: E, autojump_clock: MockClock
 ) -> None:
-    """Kafka refuses it in the one place where it would be true."""
+    """Kafka refuses the bit only on topics with LogAppendTime, where it would be true."""
     async with wire_world() as world:
         await world.create_topic("t", 1, message_timestamp_type=timestamp_type)
         client = world.connect()

@@ -27,7 +27,7 @@ from tidegate_protocol.messages.describe_producers import (
 
 
 async def ask(world: World, *topics: tuple[str, list[int]]) -> list[Any]:
-    """The rows of an answer, over the wire's bytes."""
+    """Return the rows of an answer; request and answer are encoded and decoded."""
     handler = DescribeProducersHandler(world.coordinator)
     request = DescribeProducersRequest([TopicRequest(*each) for each in topics])
     sent = memoryview(bytes(wire.encode_request(request, 0)))

@@ -23,9 +23,9 @@ from tidegate_protocol.messages import produce as pr
 from tidegate_protocol.records import Record, decode_records
 
 NOT_READ = {
-    # It takes bit 3 for LogAppendTime, which a record has no more since version 2.
+    # librdkafka takes bit 3 for LogAppendTime, which records of version 2 no longer have.
     "record attributes 255",
-    # The Python binding refuses to give them.
+    # The Python binding refuses to return such headers.
     "a header key that is not UTF-8",
     *RARE,
 }
@@ -50,7 +50,7 @@ def row_read(message: Message) -> Row:
 
 
 def is_sent(batch: bytes) -> bool:
-    """A transactional batch would have the whole request refused."""
+    """Return whether the test sends a batch: a transactional one would fail the whole request."""
     return is_for_readers(batch) and not read_header(batch).is_transactional
 
 
@@ -69,7 +69,7 @@ async def create(caller: Caller) -> None:
 
 
 async def accepted(servers: str) -> Rows:
-    """Produce all; return our decoder's records of those that are accepted."""
+    """Produce all batches; return the records that our decoder reads from accepted batches."""
     caller = await connect(servers)
     await create(caller)
     sent = batches()

@@ -30,7 +30,7 @@ from tidegate_protocol.errors import InvalidBatch
 from tidegate_protocol.records import decode_records
 
 ROOM = 64 << 20
-# What aiokafka does not read, though Java's clients do.
+# Cases that aiokafka cannot read, though Java clients can.
 OF_AIOKAFKA = {
     "record attributes 255",
     "a header key that is not UTF-8",
@@ -50,7 +50,7 @@ async def played(chosen: Sequence[Case]) -> dict[int, Facts]:
 
 
 def is_for_readers(batch: bytes) -> bool:
-    """Return whether a batch has a header that is accepted; with LogAppendTime times differ."""
+    """Return whether a batch has a valid header without LogAppendTime, which changes times."""
     try:
         return not check_batch(memoryview(batch)).is_log_append_time
     except InvalidBatch:
@@ -58,7 +58,7 @@ def is_for_readers(batch: bytes) -> bool:
 
 
 def seen_by_walk(batch: bytes) -> int | None:
-    """Return the largest time stamp; None: malformed."""
+    """Return the largest time stamp; None if the batch is malformed."""
     header = read_header(batch)
     try:
         walk = walk_batch(memoryview(batch), header, max_bytes=ROOM)
@@ -77,7 +77,7 @@ def decoded_by_aiokafka(batch: bytes) -> list[tuple[int, int]]:
 
 
 def seen_by(batch: bytes, decode: Callable[[bytes], list[tuple[int, int]]]) -> int | None:
-    """As seen_by_walk()."""
+    """Return what seen_by_walk() returns, but with another decoder."""
     try:
         rows = decode(batch)
     except (InvalidBatch, CorruptRecordException):

@@ -1,4 +1,4 @@
-"""A gateway never reads its own new objects from the store, even if another gateway decides."""
+"""A gateway never reads its own new objects from the store, even if another gateway commits."""
 
 from __future__ import annotations
 

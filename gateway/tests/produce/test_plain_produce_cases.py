@@ -58,7 +58,7 @@ async def ended(client: WireClient, producer: Producer) -> Producer:
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether the path took each request since the start."""
+    """Return a list that tells for each request whether the plain path took it."""
     found: list[bool] = []
     start = PlainProducePath.start
 

@@ -43,12 +43,13 @@ SEEDS = range(6)
 STEPS = 60
 PATIENCE_SECONDS = 20.0
 STEP_SECONDS = 30.0
-FRAME_SECONDS = 0.0003  # no part of a millisecond: time stamps are cut to milliseconds
+FRAME_SECONDS = 0.0003  # no divisor of a millisecond, since time stamps are cut to milliseconds
 CONNECTIONS = 3
 NOBODYS_ID = b"\x01" * 16
 WRITERS = ["writer", "writer of much", "w" * 126]
 ODD_WRITERS = ["transactional", "", "w" * 127]
-# Name, partitions, configs.  The longest names and most partitions are not plain.
+# Name, partitions, configs.  The plain path does not take the longest names and most partition
+# numbers.
 TOPICS: list[tuple[str, int, dict[str, str]]] = [
     ("plain", 3, {}),
     ("plain2", 1, {}),
@@ -80,7 +81,7 @@ Producer = tuple[int, int]
 
 
 def good_batch(rng: Random, writer: Producer | None = None) -> bytes:
-    """Draw a batch; writer: of a transaction."""
+    """Draw a batch.  writer: the producer if the batch is transactional."""
     values = [bytes(rng.choice([0, 10, 40])) for _ in range(rng.randrange(1, 4))]
     if rng.random() < 0.1:
         values.append(rng.randbytes(rng.choice([20_000, 70_000])))
@@ -124,7 +125,7 @@ class Received:
     is_open: bool
 
     def is_like(self, other: object) -> bool:
-        """Return whether both may answer the same; what is lost at a close is a matter of luck."""
+        """Return whether both may be the same answers; a close may cut off any number of bytes."""
         if not isinstance(other, Received) or self.is_open != other.is_open:
             return False
         if self.is_open:
@@ -133,7 +134,7 @@ class Received:
 
 
 class Play:
-    """One performance of a play; answers holds the received bytes, step by step."""
+    """One run of a play.  answers: the received bytes, step by step."""
 
     def __init__(self, one: Running, store: SlowStore, rng: Random) -> None:
         self._one = one
@@ -181,9 +182,7 @@ class Play:
             again if rng.random() < 0.3 else rng.choice(makers)()
             for _ in range(rng.randrange(1, 5))
         ]
-        with suppress(
-            TransportBroken
-        ):  # the call closes the connection; the other fields have no meaning
+        with suppress(TransportBroken):  # the gateway has closed the connection at an earlier frame
             for part in apart(frames):
                 await client.send(part)
                 await trio.sleep(FRAME_SECONDS)
@@ -221,7 +220,7 @@ class Play:
         return len(body).to_bytes(4, "big") + body
 
     def _habitual_frame(self) -> bytes:
-        """A request with the same first bytes as an earlier one, as most have."""
+        """Return a request that begins with the same bytes as earlier ones, as most do."""
         rng = self._rng
         version = rng.choice([12, 12, 12, 11, 13])
         writer = self._writer() if rng.random() < 0.5 else None
@@ -242,7 +241,7 @@ class Play:
         return self._rng.choice(WRITERS if self._rng.random() < 0.9 else ODD_WRITERS)
 
     def _batch(self, writer: str | None) -> bytes:
-        """Draw a batch for a request with a transactional id; rarely of another one's producer."""
+        """Draw a batch for a request with a transactional id, rarely with another id's producer."""
         rng = self._rng
         if writer is None or rng.random() < 0.05:
             return good_batch(rng)
@@ -295,7 +294,7 @@ class Play:
         await self._admin("CreatePartitions", 3, cp.CreatePartitionsRequest([topic], 1000))
 
     async def _end(self) -> None:
-        """End a transaction, as clients of both versions do."""
+        """End a transaction as clients of transaction version 1 or 2 do."""
         name, version = self._rng.choice(WRITERS), self._rng.choice([4, 5, 5])
         committed = self._rng.random() < 0.5
         request = et.EndTxnRequest(name, *self._producers[name], committed)
@@ -305,7 +304,7 @@ class Play:
             self._producers[name] = (answer.producer_id, answer.producer_epoch)
 
     async def _add(self) -> None:
-        """Add partitions, as clients of the first version do."""
+        """Add partitions as clients of transaction version 1 do."""
         name = self._rng.choice(WRITERS)
         topic = ap.AddPartitionsToTxnTopic("plain", [0, 1])
         request = ap.AddPartitionsToTxnRequest(
@@ -328,10 +327,11 @@ class Play:
 
 
 def apart(frames: list[bytes]) -> list[bytes]:
-    """Return the frames that are sent at once: each alone if one may belong to a v1 transaction.
+    """Return what is sent at once: each frame alone if any may belong to a v1 transaction.
 
-    If a later frame closes the connection, the general path drops such a batch, for its client may
-    begin another transaction elsewhere.  The plain path has taken the batch before.
+    If a later frame closes the connection, the general path drops a batch of a v1 transaction,
+    because its client may begin another transaction elsewhere.  The plain path has already taken
+    the batch by then.
     """
     versions = [int.from_bytes(each[6:8], "big") for each in frames]
     return frames if min(versions) < MAY_ADD_SINCE else [b"".join(frames)]
@@ -354,7 +354,7 @@ async def received_of(client: WireClient) -> tuple[bytes, bool]:
 
 
 async def given(seed: int) -> list[object]:
-    """Give a play, and return its answers."""
+    """Run a play, and return its answers."""
     rng = Random(seed)
     async with cluster({"wal.max.object.bytes": "300000"}) as world:
         store = world.store = SlowStore()
@@ -399,6 +399,6 @@ def test_both_produce_paths_answer_alike(seed: int, monkeypatch: pytest.MonkeyPa
 
 
 def on_a_clock_of_its_own(seed: int) -> list[object]:
-    """Time stamps are a part of answers, and so is what happened first at one moment."""
+    """Run a play with a new clock and seeded scheduling, because answers depend on both."""
     with seeded_scheduling(seed):
         return trio.run(given, seed, clock=MockClock(autojump_threshold=0))

@@ -32,15 +32,16 @@ from tidegate_protocol.compression import Codec
 from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.records import Record, build_batch
 
-# WireWorld counts from 50000: two that made topics, then the first, then the offender.
+# WireWorld numbers ports from 50000: two connections created topics, then come `first` and the
+# offender.
 OFFENDER_PORT = 50_003
-# Too large, as it is compressed, to be looked at in the event loop.
+# Too large to be checked in the event loop once it is compressed.
 LARGE = Random(1).randbytes(20_000)
 KEYED = build_batch([Record(0, NOW_MS, b"key", LARGE)], codec=Codec.GZIP)
 
 
 async def a_second() -> None:
-    """Wait as long as looking at records takes."""
+    """Wait as long as a check of records takes."""
     await trio.sleep(1.0)
 
 
@@ -127,7 +128,7 @@ async def test_refused_requests_do_not_stop_the_others(autojump_clock: MockClock
 async def test_impossible_record_counts_are_refused_and_cost_no_other_request(
     autojump_clock: MockClock,
 ) -> None:
-    """Without decompressing, a count of records is taken as it is said."""
+    """If the gateway does not decompress a batch, it believes the batch's record count."""
     claims = build_batch([Record(0, NOW_MS, None, b""), Record(2**31 - 2, NOW_MS, None, b"")])
     async with slow_world(SlowStore()) as world:
         await world.create_topic("plain", 4)
@@ -141,7 +142,7 @@ async def test_impossible_record_counts_are_refused_and_cost_no_other_request(
 
 
 def with_count(batch: bytearray, count: int) -> bytes:
-    """The batch with another record count, and a true CRC."""
+    """Return the batch with another record count and a correct CRC."""
     batch[HEADER.size - 4 : HEADER.size] = count.to_bytes(4, "big")
     batch[CRC_POSITION:CRC_START] = crc32c(bytes(batch[CRC_START:])).to_bytes(4, "big")
     return bytes(batch)

@@ -1,4 +1,4 @@
-"""Producer ids: a new one never counts as old, and the cluster's own end with a sentence."""
+"""Producer ids: a new id never counts as old, and a gateway takes ids in blocks."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def a_gateway() -> AsyncIterator[Coordinator]:
 
 
 async def hours(one: Coordinator, clock: MockClock, count: int) -> None:
-    """Pass as a quiet cluster's do: gateways renew, and what is old expires."""
+    """Let hours of a quiet cluster pass: gateways renew, and old producers expire."""
     for _ in range(count * 2):
         clock.jump(1800)
         await one.propose(Renew())
@@ -74,7 +74,7 @@ async def test_a_new_id_is_young_however_quiet_the_cluster_is(autojump_clock: Mo
         late = await ids.take()
         assert not one.state.producer_ids.is_young(early)
         assert one.state.producer_ids.is_young(late)
-        # Its second batch came first: the first one is still on its way, and must not be lost.
+        # The second batch came first.  The first batch is still on its way, and must not be lost.
         assert await send(one, 1, late, 10) is Refusal.OUT_OF_ORDER_SEQUENCE
         for number in range(8):
             assert await send(one, 2 + number, late, 10 * number) is None

@@ -29,7 +29,7 @@ def test_a_minute_is_held_and_then_the_rate_holds() -> None:
         at_once += 1
     assert at_once == pytest.approx(8 * HELD_SECONDS, abs=1)
     assert budget.wait_seconds(1, 0.0) == pytest.approx(1 / 8, abs=0.01)
-    # Ten minutes later it holds a minute again, not ten.
+    # Ten minutes later the budget holds one minute's requests again, not ten minutes'.
     later = 600.0
     again = 0
     while budget.wait_seconds(1, later) == 0.0:

@@ -1,4 +1,4 @@
-"""Looking inside batches: what is refused, with which records named, and at what cost."""
+"""Checks of the records in batches: what is refused, which records are named, and the cost."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def refusal(topic: TopicSettings, batch: bytes) -> BatchRefused:
 
 
 def changed(batch: bytes, **fields: int) -> bytes:
-    """Return a batch with other fields in its header, and a true CRC."""
+    """Return a batch with other header fields and a correct CRC."""
     view = memoryview(batch)
     return bytes(with_header(view, read_header(view)._replace(**fields))[0])
 
@@ -93,7 +93,7 @@ def test_records_that_skip_an_offset_are_refused() -> None:
 
 
 def test_records_that_cannot_be_decompressed_are_invalid() -> None:
-    """The error is final: a producer would send a corrupt batch again and again."""
+    """INVALID_RECORD is final.  At CORRUPT_MESSAGE a producer would retry again and again."""
     batch = build_batch(records(b"k"), codec=Codec.GZIP)
     assert refusal(settings(), batch[:-4]).code == ErrorCode.INVALID_RECORD
 
@@ -112,7 +112,7 @@ def test_compressing_again_stops_when_no_request_waits(name: str) -> None:
     topic = settings(compression_type=name)
 
     def looks_until(last: int) -> int:
-        """Return how often the work has looked; from the last look on no request waits."""
+        """Return how often the work asks whether a request waits; none does from call `last` on."""
         looks = count(1)
         with suppress(BatchRefused):
             looked_at(topic, batch, read_header(batch), NOW_MS, LIMIT, lambda: next(looks) >= last)

@@ -17,12 +17,12 @@ def pace_of(tokens_per_second: float = 0.0) -> tuple[SealPace, Inflow]:
 
 
 def pause(pace: SealPace, size_bytes: int, now: float) -> float:
-    """While another object is on its way."""
+    """Return the pause while another object is on its way."""
     return pace.pause_seconds(size_bytes, now, is_alone=False)
 
 
 def stream(pace: SealPace, bytes_per_second: float, until: float) -> None:
-    """Let objects be sealed at a rate for a while."""
+    """Seal objects at a steady rate until a time."""
     step = 0.05
     for tick in range(1, int(until / step) + 1):
         pace.sealed(int(bytes_per_second * step), tick * step)
@@ -64,12 +64,12 @@ def test_a_request_on_its_way_is_waited_for_but_not_long() -> None:
     pace.stored(0.06)
     pace.opened(10.0)
     inflow.partial_at = 10.0
-    assert pause(pace, MIB, 10.0) == 0.0  # it has ended
+    assert pause(pace, MIB, 10.0) == 0.0  # the request has ended
     inflow.begin()
     assert 0 < pause(pace, MIB, 10.0) <= 0.0051
     inflow.partial_at = 10.014
     assert 0 < pause(pace, MIB, 10.014) <= 0.0011
-    inflow.partial_at = 10.016  # it trickles
+    inflow.partial_at = 10.016  # the request arrives too slowly
     assert pause(pace, MIB, 10.016) == 0.0
 
 

@@ -1,4 +1,4 @@
-"""A wait that was waited for is over, whatever rounding says."""
+"""A pause is over once a task has waited for it, in spite of rounding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FREE_BYTES = 7 << 20
 
 
 def test_every_wait_moves_the_clock_on() -> None:
-    """Virtual time stands still while a task looks again in a loop."""
+    """Otherwise a task would ask again for ever, because virtual time stands still meanwhile."""
     rng = Random(1)
     for _ in range(2000):
         now = rng.uniform(0, 5000)

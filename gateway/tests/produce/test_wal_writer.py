@@ -1,4 +1,4 @@
-"""The WAL writer: when it seals, in which order it commits, what a store that fails costs."""
+"""The WAL writer: when it seals, in which order it commits, and what a failing store costs."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -28,7 +28,7 @@ TOPIC = b"t" * 16
 
 
 class Store(MemoryObjectStore):
-    """Puts take as long as the test says, by the order in which they begin; None fails for ever."""
+    """put_seconds: how long each put takes, in order of their begin; None: it fails for ever."""
 
     def __init__(self, put_seconds: list[float | None]) -> None:
         super().__init__()
@@ -140,7 +140,7 @@ async def test_uploads_overtake_each_other_and_commits_do_not(
 
 
 class Leaver:
-    """A client that may close its connection; asked counts the looks at it."""
+    """A client that may have closed its connection.  asked: how often the writer asked."""
 
     def __init__(self, *, is_gone: bool) -> None:
         self.gone = is_gone
@@ -155,7 +155,7 @@ class Leaver:
 async def test_batches_of_clients_that_left_a_late_object_are_not_written(
     put_seconds: float, is_late: bool, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """They send them again elsewhere: in an outage one record was stored up to ten times."""
+    """The clients send them again elsewhere: in an outage one record was stored up to ten times."""
     left, stayed = Leaver(is_gone=True), Leaver(is_gone=False)
     async with running([put_seconds]) as fixture:
         waiting = [fixture.append(client=each) for each in (left, stayed, left, None)]
@@ -186,7 +186,7 @@ async def test_no_later_batch_of_a_client_that_left_is_written_either(
 async def test_a_late_object_without_clients_is_committed_empty(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """An abandoned id would mark its gateway, which has just stored an object: see marks.py."""
+    """An abandoned id would mark the gateway (marks.py), though it has just stored an object."""
     async with running([6.0]) as fixture:
         waiting = fixture.append(client=Leaver(is_gone=True))
         await fixture.writer.drain()
@@ -253,7 +253,7 @@ async def test_small_objects_linger_once_the_budget_is_spent(
             last = fixture.append()
             await trio.sleep(0.01)
         await fixture.writer.drain()
-        # 60 tokens and one a second more; what comes after that is gathered for the linger.
+        # The budget has 60 tokens, and gets one more a second.  Later batches wait for the linger.
         assert 60 <= len(fixture.store.begun) <= 64
         assert fixture.since_start(last) <= 0.99 + 0.25
 
@@ -279,5 +279,5 @@ async def test_a_commit_with_an_unknown_outcome_is_neither_settled_nor_abandoned
         await fixture.writer.drain()
         assert kinds == ["CommitWal"]
         assert not waiting.outcomes
-        # If the first was not committed, a later one of its client must not be, either.
+        # If the first batch was not committed, a later batch of its client must not be, either.
         assert [each.outcomes[0].base_offset for each in after] == [0, -1]

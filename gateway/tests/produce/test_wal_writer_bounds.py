@@ -1,4 +1,4 @@
-"""The memory of the WAL writer while the store or the log is away."""
+"""The memory of the WAL writer while the store or the log does not answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BATCH = build_batch([Record(0, 1, None, bytes(1000))])
 
 
 class FirstPutFails(MemoryObjectStore):
-    """The first object is never stored, and holds up the order of commits; the others are."""
+    """Stores all objects but the first, which holds up the commits of the others."""
 
     def __init__(self, *, does: bool) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ async def test_objects_that_cannot_be_committed_do_not_pile_up(
         await trio.sleep(29)
         assert 20_000 < store.stored_bytes <= SETTINGS.max_in_flight_bytes
         assert not writer.has_room
-        if culprit == "first upload":  # it is abandoned, and the others continue
+        if culprit == "first upload":  # the first object is abandoned, and the others are committed
             await trio.sleep(5)
             assert store.stored_bytes > SETTINGS.max_in_flight_bytes
         nursery.cancel_scope.cancel()

@@ -24,7 +24,7 @@ from tidegate_storage.stores.object_store import Buffer, ObjectExists
 
 
 class OddStore(MemoryObjectStore):
-    """put() of WAL objects does first what the test says."""
+    """A store that calls before_put at the begin of each put() of a WAL object."""
 
     def __init__(self, before_put: Callable[[OddStore, str], None]) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ def takes_the_first_key(store: OddStore, key: str) -> None:
 
 
 async def test_a_gateway_whose_key_is_taken_refuses_and_stops(autojump_clock: MockClock) -> None:
-    """The object with the key stays: it may hold the last records that a log lost."""
+    """The foreign object stays, because it may hold the last records that a log lost."""
     store, log = OddStore(takes_the_first_key), MemoryLog()
     settings = {"object.delete.grace.ms": "0"}
     answers = []
@@ -61,7 +61,7 @@ async def test_a_gateway_whose_key_is_taken_refuses_and_stops(autojump_clock: Mo
         await produce_once()
     assert stopped.group_contains(KeyTaken, match="not its own has the key")
     assert "so this gateway stops" in (sentence_of(stopped.value) or "")
-    assert [each.error_code for each in answers] == [ErrorCode.NOT_ENOUGH_REPLICAS]  # try again
+    assert [each.error_code for each in answers] == [ErrorCode.NOT_ENOUGH_REPLICAS]  # clients retry
     async with wire_world(settings, store=store, log=log) as world:
         answer = await world.connect().produce("t", 0, records_batch(b"b"))
         assert (answer.error_code, answer.base_offset) == (0, 0)
@@ -117,7 +117,7 @@ async def test_a_commit_that_cannot_be_decided_fails_only_its_object(
 
 
 async def codes(world: WireWorld, *topics: str) -> list[int]:
-    """Produce one after the other, as clients of their own; return the error codes."""
+    """Produce to one topic after the other, with a new client each; return the error codes."""
     batch = records_batch(b"x")
     return [(await world.connect().produce(each, 0, batch)).error_code for each in topics]
 
@@ -127,7 +127,7 @@ async def codes(world: WireWorld, *topics: str) -> list[int]:
 async def test_an_answer_that_cannot_be_given_closes_its_connection_and_no_other(
     partitions: list[int], version: int, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else all later answers would wait behind it."""
+    """Otherwise all later answers would wait behind the missing answer."""
     async with wire_world() as world:
         await world.create_topic("t", 3)
         writer = world.gateway.writes.writer

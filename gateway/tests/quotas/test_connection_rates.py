@@ -35,7 +35,7 @@ async def test_an_address_above_its_quota_is_held_and_closed(autojump_clock: Moc
         assert trio.current_time() == begun
         assert not await is_served(world, "::ffff:10.0.0.1")
         assert trio.current_time() - begun == 1.0
-        # Other addresses have the default's, and each counts for itself.
+        # Other addresses have the default quota, and each address is counted separately.
         assert [await is_served(world, "10.0.0.2") for _ in range(21)] == [True] * 20 + [False]
         assert await is_served(world, "10.0.0.3")
         await trio.sleep(11)

@@ -39,9 +39,9 @@ def test_who_asks_for_more_never_gets_less(demands: dict[int, float], quota: flo
 
 def test_a_quota_is_divided_as_calculated_by_hand() -> None:
     assert fair_shares({1: 1_000, 2: 200}, 2, 1_000) == {1: 800, 2: 200}
-    # The rest is spread.
+    # The rest of the quota is divided evenly.
     assert fair_shares({1: 500, 2: 100}, 2, 1_000) == {1: 700, 2: 300}
-    # The third has its floor.
+    # The third gateway keeps its floor.
     assert fair_shares({1: 1_000, 2: 1_000}, 3, 900) == {1: 448.5, 2: 448.5}
     assert floor_of(900, 3) == 3
 

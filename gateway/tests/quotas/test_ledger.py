@@ -1,4 +1,4 @@
-"""Grants of an owner, and the choice of the owner."""
+"""The shares that the owner of a quota grants, and the choice of the owner."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class Three:
 
 def test_a_share_grows_once_others_have_shown_that_they_know_of_theirs() -> None:
     three = Three()
-    assert three.ask(1, 900, 300, 0) == 894  # less two floors
+    assert three.ask(1, 900, 300, 0) == 894  # the quota less two floors
     assert three.ask(2, 900, 3, 100) == 3
     assert three.ask(1, 900, 894, 500) == 448.5
-    assert three.ask(2, 900, 3, 600) == 3  # the first one may not have got its answer
+    assert three.ask(2, 900, 3, 600) == 3  # gateway 1 may not have received its answer
     assert three.ask(1, 900, 448.5, 1_000) == 448.5
     assert three.ask(2, 900, 3, 1_100) == 448.5
 
@@ -175,17 +175,17 @@ def test_after_a_sleep_a_gateway_is_a_new_owner() -> None:
     began = view.epoch
     view.look(MEMBERS, (), 2 * HOLD_MS + 1)
     assert view.changed_ms == 2 * HOLD_MS + 1
-    assert view.epoch >= began + 2  # it forgets what it granted
+    assert view.epoch >= began + 2  # the owner forgets what it granted
 
 
 def test_an_owner_forgets_what_it_granted_once_it_was_not_the_owner_between() -> None:
     three = Three()
     three.ask(1, 900, 300, 0)
     three.ask(2, 900, 3, 100)
-    three.epoch, three.changed_ms = 2, 200  # it owns the quota in both
+    three.epoch, three.changed_ms = 2, 200  # no other owner between two epochs in a row
     assert three.ask(1, 900, 894, 300) == 448.5
     three.epoch, three.changed_ms = 4, 400
-    assert three.ask(2, 900, 3, 500) == 3  # it learns anew
+    assert three.ask(2, 900, 3, 500) == 3  # the owner learns the shares anew
     assert three.ask(1, 900, 500, 600) == 448.5
 
 
@@ -208,7 +208,7 @@ def test_a_memory_of_owners_holds_until_they_change() -> None:
 
 
 class Uses(list[Allowance]):
-    """The allowances that clients used.  has_room: whether it may become active."""
+    """The allowances that clients used.  has_room: whether an allowance may become active."""
 
     has_room = True
 
@@ -223,7 +223,7 @@ def test_beyond_the_bound_an_allowance_has_an_even_share_until_there_is_room() -
     allowance.take(1, 900, 0)
     for at_ms in range(500, 10_000, 500):
         allowance.look(at_ms)
-    assert allowance.share(10_000) == 3  # it gave its share back
+    assert allowance.share(10_000) == 3  # the allowance gave its share back
     used.has_room = False
     allowance.take(1, 900, 10_000)
     assert allowance.look(10_500) is None
@@ -263,7 +263,7 @@ def test_an_allowance_grows_by_the_share_whatever_way_it_goes() -> None:
     assert used == [allowance]
     assert allowance.throttle_ms(900, 0) == 0
     allowance.take(600, 900, 0)
-    # At the even share, though it may hold less at the moment.
+    # The throttle time assumes the even share, though the gateway may hold less at the moment.
     assert allowance.throttle_ms(900, 0) == 2_000
     allowance.grant(100, 0, 0)
     assert allowance.throttle_ms(900, 0) == 2_000
@@ -297,7 +297,7 @@ def test_a_consumer_that_gets_nothing_uses_no_allowance() -> None:
     [allowance] = used
     for at_ms in range(1_500, 10_000, 500):
         allowance.look(at_ms)
-        assert usage.offer(0, 900, at_ms) == 0  # it wants nothing: it need not wait
+        assert usage.offer(0, 900, at_ms) == 0  # it wants no share, so it need not wait
     assert allowance.look(10_000) is None
 
 

@@ -105,7 +105,7 @@ async def test_deleting_and_growing_count_too(autojump_clock: MockClock) -> None
         answer = await client.call("CreatePartitions", 3, request)
         assert answer.results[0].error_code == OVER
         answer = await client.call("CreatePartitions", 3, request)
-        assert answer.results[0].error_code == NONE  # it waited until no token was missing
+        assert answer.results[0].error_code == NONE  # the request waited until no token was missing
         growth[0].count = 40
         answer = await client.call("CreatePartitions", 2, request)
         assert answer.results[0].error_code == NONE

@@ -17,7 +17,7 @@ def test_a_rate_is_over_ten_seconds_at_least() -> None:
     rate.record(1_000, 50)
     assert rate.per_second(50) == 100
     rate.record(1_000, 1_550)
-    # Eleven windows less the one that is whole since 50 ms.
+    # Kafka counts at least ten whole windows.  One has passed since 50 ms, so nine are added.
     assert rate.per_second(1_550) == 2_000 / (1.5 + 9)
 
 

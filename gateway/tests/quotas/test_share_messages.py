@@ -98,12 +98,12 @@ def test_a_late_question_gets_nothing_and_changes_nothing() -> None:
     )
     assert done(owner.answer(decode_asked(encode(older)), now_ms)).shares == [None]
     assert not owner.membership.suspects
-    # The older one gave the share back; the newer one holds it.
+    # The older question gave the share back, but the newer one counts: the asker holds the share.
     question = msgspec.structs.replace(newer, incarnation=other, wishes=[WISH])
     share = done(owner.answer(question, now_ms)).shares[0]
     assert share is not None
     assert share < QUOTA * 0.01
-    # Another gateway has another clock, and one of an older release tells none.
+    # A gateway of an older release tells no time, and is answered.
     untold = msgspec.structs.replace(older, asked_ms=0)
     assert done(owner.answer(untold, now_ms)).shares != [None]
 

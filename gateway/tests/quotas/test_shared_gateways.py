@@ -24,7 +24,7 @@ SHARED = {"quota.scope": "cluster"}
 
 @asynccontextmanager
 async def sharing(count: int) -> AsyncIterator[tuple[Cluster, list[Running]]]:
-    """Gateways that share quotas, with a topic "t"."""
+    """Run gateways that share quotas, with a topic "t"."""
     async with cluster(dict(SHARED)) as world, trio.open_nursery() as nursery:
         world.network = Network(nursery)
         gateways = [await world.start(number, Clock()) for number in range(1, count + 1)]
@@ -43,7 +43,7 @@ async def push(client: WireClient, sent: list[float]) -> None:
 
 
 def rate(sent: list[float], since: float) -> float:
-    """Return the rate of the requests since then, divided by the quota."""
+    """Return the byte rate of requests after `since`, divided by the quota."""
     return sum(each > since for each in sent) * 1_060 / (trio.current_time() - since) / QUOTA
 
 
@@ -145,7 +145,7 @@ async def test_fetches_and_mutations_are_shared_too(autojump_clock: MockClock) -
                 )
                 created += answer.topics[0].error_code == 0
         seconds = trio.current_time() - begun
-        # What eleven seconds bring can be saved up.
+        # Tokens of eleven seconds can be saved up.
         assert 0.9 * seconds < created < 1.1 * (seconds + 11)
 
 

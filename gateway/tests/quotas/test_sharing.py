@@ -1,4 +1,4 @@
-"""Gateways that share a quota: what passes, with any demand, and when gateways die."""
+"""Gateways that share a quota: how much passes at any demand, and when gateways die."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_five_seconds_after_its_owner_died_the_whole_quota_is_used(
     world.run(15)
     owner = world.owner
     world.kill(owner)
-    # Its clients go to the next one.
+    # The dead owner's clients go to the next gateway.
     others = [each for each in world.nodes.values() if not each.is_dead]
     others[0].load.per_second += owner.load.per_second
     world.run(5)
@@ -60,7 +60,7 @@ def test_five_seconds_after_its_owner_died_the_whole_quota_is_used(
 
 
 class Strict(ShareWorld):
-    """No moment may have more shares than the quota."""
+    """A world that checks at each moment that the shares do not exceed `allowed`."""
 
     is_strict = False
     allowed = QUOTA
@@ -187,7 +187,7 @@ def test_an_owner_that_nothing_reaches_learns_it_from_answers() -> None:
 def test_a_gateway_that_did_not_tell_that_it_shares_divides_no_quota(
     told: dict[str, str] | None,
 ) -> None:
-    """It may be of an older release, and answers no questions about shares."""
+    """Such a gateway may be of an older release, which answers no questions about shares."""
     world = shared(GREEDY, 0, 0)
     world.run(2)
     first = world.owner.incarnation
@@ -228,7 +228,7 @@ def test_a_client_of_an_idle_gateway_begins_at_once_and_soon_has_its_share() -> 
     world.run(10)
     load(world, (GREEDY, GREEDY, 0))
     world.run(60)
-    load(world, (GREEDY, GREEDY, GREEDY))  # now it has only saved up what its floor brought
+    load(world, (GREEDY, GREEDY, GREEDY))  # the gateway has saved up only what its floor brought
     begun_ms = world.now_ms
     world.run(2)
     since = [size for at, size in idle.load.passed if at > begun_ms]
@@ -243,7 +243,7 @@ def test_clients_that_go_from_gateway_to_gateway_get_one_quota() -> None:
         if number % 3 == 2:
             world.nodes[3].load.per_second = GREEDY
         world.run(4)
-    # Ten seconds of it are saved up at first.
+    # Ten seconds of the quota are saved up at first.
     assert world.passed(0) <= QUOTA * (30 * 4 + 10) * 1.02
 
 

@@ -17,7 +17,7 @@ from tidegate_gateway.work.pools import inline_pools
 
 BATCH = records_batch(bytes(10_000))
 SIZE = len(produce_frame(BATCH, client_id="slow")) - 4
-QUOTA = SIZE / 10.0  # so that one request is what ten seconds admit
+QUOTA = SIZE / 10.0  # so ten seconds admit one request
 
 
 async def produce(client: WireClient, acks: int = -1) -> int:
@@ -39,7 +39,7 @@ async def test_produce_above_the_quota_is_throttled_as_kafka_calculates(
         assert first == round(1_000 * 10 * (SIZE / 10 / (QUOTA // 1) - 1))
         begun = trio.current_time()
         second = await produce(client)
-        # Twice what ten seconds admit, within a little more than ten seconds.
+        # The client has sent what twenty seconds admit in a little more than ten seconds.
         assert 8_000 < second < 10_100
         third = await produce(client)
         assert trio.current_time() - begun >= second / 1_000
@@ -126,7 +126,7 @@ async def test_a_fetch_above_the_quota_is_empty_and_its_session_goes_on(
         client = connect_as(world, "slow")
         opened = await client.call("Fetch", 12, fetch_request(0, session_epoch=0))
         assert opened.throttle_time_ms == 0
-        # 15,000 bytes are what ten seconds admit, so one batch of 10,000.
+        # Ten seconds admit 15,000 bytes, which is one batch of 10,000.
         assert len(opened.responses[0].partitions[0].records) == len(BATCH)
         session = opened.session_id
         begun = trio.current_time()
@@ -205,7 +205,7 @@ async def test_the_time_of_requests_is_a_quota_of_at_most_one_window(
 ) -> None:
     async with wire_world() as world:
         await world.create_topic("t", 1)
-        seconds = iter(range(0, 10_000, 5))  # each look at the clock takes five seconds
+        seconds = iter(range(0, 10_000, 5))  # the clock advances five seconds at each call
         world.gateway.limits.throttling.step_time = lambda: float(next(seconds))
         await set_quota(world.connect(), {"user": "ANONYMOUS"}, request_percentage=1)
         client = connect_as(world, "slow")
@@ -233,7 +233,7 @@ async def test_metrics_show_who_is_throttled(autojump_clock: MockClock) -> None:
 async def test_requests_of_a_client_with_a_quota_are_received_one_at_a_time(
     autojump_clock: MockClock,
 ) -> None:
-    """Else a client that sends many at once would get far more than its quota through."""
+    """Otherwise a client that sends many requests at once would exceed its quota by far."""
     async with wire_world() as world:
         await world.create_topic("t", 1)
         await set_quota(world.connect(), {"client-id": "slow"}, producer_byte_rate=SIZE)

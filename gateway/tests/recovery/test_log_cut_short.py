@@ -1,4 +1,4 @@
-"""A log that lost its end while no gateway ran starts none: its copies know how far it went."""
+"""No gateway starts on a log that lost its end meanwhile: the copies show how far it reached."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LOST = "its copies in the object store reach up to"
 
 
 async def without_last(log: MemoryLog, count: int) -> MemoryLog:
-    """The log of a standby that lacks so many entries."""
+    """Return the log of a standby that lacks the last `count` entries."""
     entries = await log.read(1, 1 << 30)
     assert not isinstance(entries, Trimmed)
     shorter = MemoryLog()
@@ -66,7 +66,7 @@ async def test_a_start_on_a_cut_log_is_refused_and_writes_nothing(
 
 
 async def test_a_life_that_began_is_not_lost_unnoticed(autojump_clock: MockClock) -> None:
-    """Its incarnation would be given out again: what it registered with is copied at once."""
+    """The registration is copied at once; otherwise its incarnation would be used again."""
     store = MemoryObjectStore()
     log = await copied_cluster(store)
     state = await load_state(log, deadline_seconds=inf)
@@ -125,7 +125,7 @@ async def test_the_last_copy_is_tried_again(
 async def test_a_log_that_lost_only_uncopied_entries_goes_unnoticed(
     autojump_clock: MockClock,
 ) -> None:
-    """All gateways were killed, and what they did since the last copy is gone."""
+    """All gateways were killed, and the entries after the last copy are lost."""
     store = MemoryObjectStore()
     log = await copied_cluster(store)
     async with wire_world(store=store, log=log) as world:
@@ -136,7 +136,7 @@ async def test_a_log_that_lost_only_uncopied_entries_goes_unnoticed(
 
 
 async def written_on(log: MemoryLog, count: int) -> MemoryLog:
-    """A standby's log that lacks so many entries, with new entries in their place."""
+    """Return a standby's log that has other entries in place of the last `count` ones."""
     fork = await without_last(log, count)
     position = (await load_state(fork, deadline_seconds=inf)).position
     for at in range(1, count + 5):
@@ -155,8 +155,9 @@ async def test_a_log_that_was_cut_and_then_grew_is_refused(autojump_clock: MockC
 
 
 class Rough(MemoryLog):
-    """A log whose reads of a single entry return damage, or fail, so often.  Only the comparison of
-    the log with its copies reads a single entry.
+    """damaged, away: how many reads of a single entry return damage, or fail.
+
+    Only the comparison of the log with its copies reads a single entry.
     """
 
     def __init__(self, damaged: int = 0, away: int = 0) -> None:
@@ -209,7 +210,7 @@ async def test_a_log_that_is_away_for_a_moment_is_compared_later(
 
 
 class Switched(MemoryLog):
-    """A log in whose place another one is from some moment on, under the gateways that use it."""
+    """A log that `other` replaces at some moment, while gateways use it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -265,7 +266,7 @@ async def test_the_orphan_scan_copies_the_log_before_it_deletes(autojump_clock: 
 
 
 async def test_its_restore_is_taken(autojump_clock: MockClock) -> None:
-    """In a timeline of its own, whose copies are its own."""
+    """The restored log has a new timeline with its own copies."""
     store, log = MemoryObjectStore(), MemoryLog()
     await copied_cluster(store)
     assert (await restored(store, log)).timeline == 2
@@ -278,7 +279,7 @@ async def test_its_restore_is_taken(autojump_clock: MockClock) -> None:
 
 
 class Late(MemoryObjectStore):
-    """A store whose copies are looked for when the others of the cluster continued."""
+    """A store that lists the copies of a log only after other gateways have continued."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -296,7 +297,7 @@ class Late(MemoryObjectStore):
 
 @dataclass(frozen=True, slots=True)
 class SlowStart:
-    """A start that listed the copies late.  position: of the log when it began."""
+    """A start that listed the copies late.  position: the end of the log when the start began."""
 
     log: MemoryLog
     position: int
@@ -353,7 +354,7 @@ async def test_others_may_trim_entries_that_a_slow_start_has_not_read(
 
 
 class AwayForAMoment(MemoryObjectStore):
-    """A store that does not list the copies at first."""
+    """A store that fails the first listings of the copies."""
 
     failures = 3
 

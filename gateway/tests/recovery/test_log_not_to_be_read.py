@@ -16,7 +16,7 @@ NEWER_EVENT = msgspec.Raw(msgspec.msgpack.encode(["an-event-of-tomorrow", 1]))
 
 
 class ReorderingLog(OutageLog):
-    """Gives the last entry of an answer first, once it has begun to."""
+    """A log that returns entries in reverse order while `reorders` is set."""
 
     reorders = False
 
@@ -75,7 +75,7 @@ async def test_an_event_of_a_newer_release_stops_a_running_gateway(
     with pytest.raises(BaseExceptionGroup) as stopped:
         await meet_a_newer_event(log)
     last = (await entries_of(log))[-1]
-    assert b"an-event-of-tomorrow" in last.payload  # nothing is written behind it
+    assert b"an-event-of-tomorrow" in last.payload  # no entry is written behind it
     sentence = sentence_of(stopped.value) or ""
     assert "the metadata log holds what this release cannot read: " in sentence
     assert f"metadata log entry {last.position} cannot be read" in sentence

@@ -1,4 +1,4 @@
-"""A metadata log that is away for a minute expires no member, no gateway, and no producer."""
+"""If the metadata log fails for a minute, no member, no gateway, and no producer expires."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SETTINGS = {"lease.ms": "10000", "group.initial.rebalance.delay.ms": "0"}
 
 
 async def be_a_member(member: Member) -> None:
-    """Heartbeats and commits of one connection: the one waits for the other."""
+    """Send heartbeats and commits on one connection; each waits for the one before."""
     for turn in range(1_000_000):
         await trio.sleep(3)
         await member.beat()
@@ -31,7 +31,7 @@ async def two_gateways(world: Cluster) -> tuple[Running, Running]:
 
 
 async def serving(gateways: tuple[Running, ...], group_id: str) -> Running:
-    """The gateway that took the group."""
+    """Return the gateway that coordinates the group."""
     [found] = [
         each
         for each in gateways
@@ -55,7 +55,7 @@ async def test_members_with_short_sessions_stay_in_their_group(
         await trio.sleep(OUTAGE_SECONDS)
         world.log.is_away = False
         await trio.sleep(30)
-        # Longer than a lease: no gateway knows that the others are cut off as well.
+        # The outage is longer than a lease, and no gateway knows that the others are cut off, too.
         assert set(member.answers) == {E.NONE, E.NOT_COORDINATOR}
         assert set(member.answers[-5:]) == {E.NONE}
         assert len(member.answers) > 20

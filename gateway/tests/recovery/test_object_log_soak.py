@@ -1,4 +1,4 @@
-"""Writers, readers and trims on a log of objects whose store fails as real ones do."""
+"""Writers, readers and trims on a log of objects whose store fails as real stores do."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Account:
 
 @dataclass
 class World:
-    """truth: what any replica ever believed of a position, and all must."""
+    """truth: the payload of each position as one replica has read it; all others must agree."""
 
     rng: Random
     late: trio.Nursery
@@ -79,12 +79,12 @@ class World:
 
 
 class LeftBehind(Exception):
-    """The log was trimmed past what a replica had read: what it had under way is uncertain."""
+    """The log was trimmed past a replica's position, so the outcome of its append is uncertain."""
 
 
 @dataclass
 class Replica:
-    """Writes as the coordinator does: an append is repeated until its outcome is certain."""
+    """Writes as the coordinator does: it repeats an append until the outcome is certain."""
 
     world: World
     log: ObjectLog
@@ -131,7 +131,7 @@ async def write(world: World, writer: int) -> None:
 
 
 async def follow(world: World) -> None:
-    """Sleeps long now and then, across trims."""
+    """Read on; sleep long now and then, so that trims happen meanwhile."""
     replica = Replica(world, await world.open())
     while True:
         with suppress(LogUnavailable, LeftBehind):
@@ -166,12 +166,12 @@ async def soak(seed: int) -> Counter[str]:
 
 
 async def check_end(world: World) -> None:
-    """Each payload that was acknowledged is there once; a fresh replica believes the same."""
+    """Check that each acknowledged payload is there once, and a fresh replica reads the same."""
     counts = Counter(world.truth.values())
     assert all(counts[payload] == 1 for payload in world.certain)
     assert sorted(world.truth) == list(range(1, len(world.truth) + 1))
     fresh = Replica(world, await world.open(StoreFaults()))
-    with suppress(LeftBehind):  # it begins at the boundary
+    with suppress(LeftBehind):  # the next read begins at the first kept entry
         await fresh.catch_up()
     await fresh.catch_up()
     assert fresh.position == len(world.truth)

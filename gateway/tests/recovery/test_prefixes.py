@@ -1,4 +1,4 @@
-"""A gateway starts only with the prefix of its cluster: others would not find its records."""
+"""A gateway starts only with its cluster's prefix, where the other gateways find its records."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ELSEWHERE = "keeps its records elsewhere"
 
 
 class Moody(MemoryObjectStore):
-    """A store that is away for long after each answer, once it has taken the mark."""
+    """A store that fails for long after each answer, once it has stored the mark."""
 
     AWAY_SECONDS = PATIENCE_SECONDS - 10
 
@@ -49,7 +49,7 @@ class Moody(MemoryObjectStore):
 
 
 class Overwriting(MemoryObjectStore):
-    """A store that passes over If-None-Match."""
+    """A store that ignores If-None-Match."""
 
     async def put(self, key: str, body: Buffer) -> None:
         await self.delete_many([key])
@@ -57,7 +57,7 @@ class Overwriting(MemoryObjectStore):
 
 
 class LostAnswers(MemoryObjectStore):
-    """A store whose answers to the first puts are lost; it may have heard of them or not."""
+    """Loses the answers to the first puts.  heard: whether the store received each of them."""
 
     def __init__(self, *heard: bool) -> None:
         super().__init__()
@@ -79,7 +79,10 @@ async def seen(store: MemoryObjectStore, log: MemoryLog, node_id: int) -> Cluste
 async def start(
     store: MemoryObjectStore, log: MemoryLog, node_id: int, *, marks: bool = True
 ) -> str:
-    """Go the way of a start; return the id of the cluster.  One that does not mark it has died."""
+    """Start as a gateway does; return the cluster's id.  marks:
+
+    False if it dies before the mark.
+    """
     state = await seen(store, log, node_id)
     coordinator = Coordinator(log, state, rng=Random(node_id), wall_clock=trio.current_time)
     async with trio.open_nursery() as nursery:

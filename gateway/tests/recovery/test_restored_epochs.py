@@ -1,4 +1,4 @@
-"""Clients across a restore that gave offsets again: epochs separate the two histories."""
+"""Clients across a restore that assigns offsets again: epochs separate the two histories."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ KEPT, GIVEN_ANEW = 2, 3
 
 
 class Restored(WireWorld):
-    """Offsets 0 and 1 were backed up, 2 to 4 were salvaged: they are of epoch 1."""
+    """Offsets 0 and 1 were backed up.  Offsets 2 to 4 were salvaged, and have epoch 1."""
 
     store: MemoryObjectStore
     log: MemoryLog
@@ -123,7 +123,7 @@ async def test_a_client_with_the_old_epoch_is_fenced(
 async def test_a_consumer_past_the_end_of_the_old_epoch_gets_the_diverging_offset(
     offset: int, autojump_clock: MockClock
 ) -> None:
-    """Even beyond the new end, where it would be out of range else; and at once."""
+    """Even an offset beyond the new end gets it, and at once, instead of OFFSET_OUT_OF_RANGE."""
     async with restored_world() as world:
         before = trio.current_time()
         answer = await world.fetch(offset, epoch=1, fetched=0)
@@ -148,7 +148,7 @@ async def test_a_consumer_before_the_end_of_the_old_epoch_continues(
 
 
 async def test_batches_carry_the_epoch_of_their_offsets(autojump_clock: MockClock) -> None:
-    """From memory, from WAL objects and from the segments of a merge across the restore."""
+    """Read from memory and WAL objects, and from a segment that a merge made across the restore."""
     expected = [(0, 0), (1, 0), (2, 1), (3, 1), (4, 1), (5, 1)]
     async with restored_world() as world:
         await world.connect().produce(T, 0, records_batch(b"5"))
@@ -184,7 +184,7 @@ async def _merge(world: Restored) -> None:
 
 
 async def test_the_ends_of_epochs(autojump_clock: MockClock) -> None:
-    """The request of a consumer that was fenced (KIP-320)."""
+    """Send the request of a fenced consumer (KIP-320)."""
     asked = [(1, 0), (1, 1), (1, 2), (0, 0), (-1, 0)]
     async with restored_world() as world:
         partitions = [oe.OffsetForLeaderPartition(0, *each) for each in asked]

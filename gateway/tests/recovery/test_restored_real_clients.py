@@ -19,7 +19,7 @@ TRUNCATED = (-1, -1)
 
 
 def dev(port: str) -> tuple[str, ...]:
-    """No copy is made but the one that the test asks for."""
+    """Return arguments of a gateway that makes no copies of its log on its own."""
     return ("dev", "--port", port, "--admin-port", "0", "--set", "log.backup.interval.ms=0")
 
 
@@ -79,7 +79,7 @@ def test_consumers_that_run_across_a_restore_detect_the_truncation(tmp_path: Pat
         refuses, again = consumer_of(process, "error"), consumer_of(process, "earliest")
         assert polled(refuses, len(read)) == polled(again, len(read)) == read
         assert process.stop()[0] == 0
-    # Later records are lost, too: other records will get their offsets.
+    # Later records are lost, too, so that other records get their offsets.
     for each in wal_objects(tmp_path) - before:
         each.unlink()
     (tmp_path / LOG).unlink()

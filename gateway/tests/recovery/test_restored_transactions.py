@@ -1,4 +1,4 @@
-"""A restore while transactions are open: at the copy of the log, and in its lost end."""
+"""A restore with transactions that were open at the copy of the log or in its lost end."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Writer:
 
 
 async def committed_values(world: WireWorld, partition: int) -> list[bytes | None]:
-    """Return the values as a client of committed records shows them."""
+    """Return the values that a client with read_committed sees."""
     asked = fe.FetchPartition(partition, fetch_offset=0, partition_max_bytes=1 << 20)
     request = fe.FetchRequest(
         max_bytes=1 << 20,
@@ -144,8 +144,9 @@ async def committed_offset(world: WireWorld) -> tuple[int, int]:
 async def test_open_transactions_end_with_the_log_that_is_lost(
     version: int, autojump_clock: MockClock
 ) -> None:
-    """One was committed before the copy, one was open then, one is of the lost end, and one was
-    committed in it.
+    """`kept` was committed before the copy, and `open` was open at the copy.
+
+    `lost` and `ended` began in the lost end of the log, and `ended` was committed there.
     """
     store, new_log = MemoryObjectStore(), MemoryLog()
     async with wire_world(store=store, log=MemoryLog()) as world:

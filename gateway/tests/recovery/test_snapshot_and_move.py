@@ -27,7 +27,7 @@ SLOW_SECONDS = 30.0
 
 
 class SlowLog:
-    """Its answer to one of its calls takes as long as a move."""
+    """A log whose answer to one call takes as long as a move."""
 
     def __init__(self, log: MetadataLog) -> None:
         self._log = log
@@ -70,7 +70,7 @@ def housekeeper(coordinator: Coordinator, log: MovableLog) -> Housekeeper:
 
 
 async def begin_a_copy(world: MoveWorld, writer: Coordinator) -> None:
-    """A move that one gateway's setting prevents; more is written than is kept."""
+    """Begin a move that one gateway's setting prevents; write more entries than the log keeps."""
     world.refused[2] = LogMisconfigured("wrong password")
     with pytest.RaisesGroup(MoveRefused):
         await world.move("b")

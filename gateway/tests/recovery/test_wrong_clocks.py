@@ -39,7 +39,7 @@ async def write(gateway: Running, topic: str, sequence: int, **stamps: str) -> N
 
 
 async def fill(gateway: Running) -> None:
-    """Records with their producers' stamps, and with the gateway's; default retention, a week."""
+    """Write records with time stamps of producer and gateway; retention is the default week."""
     await write(gateway, "sent", 0)
     await write(gateway, "stamped", 0, message_timestamp_type="LogAppendTime")
 

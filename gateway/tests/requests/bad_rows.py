@@ -25,7 +25,7 @@ from tidegate_protocol.messages.consumer_protocol_subscription import (
 
 @dataclass(frozen=True)
 class Answered:
-    """A request, the code it must get, and where that stands in the answer."""
+    """A request, the code that it must get, and `of`, which takes the code from the answer."""
 
     name: str
     version: int
@@ -39,7 +39,7 @@ def code_of(answer: Any) -> int:
 
 
 def first(*path: str) -> Callable[[Any], int]:
-    """The code of the first item of the first item of ..."""
+    """Return a function that follows the path by first items, and returns the last item's code."""
 
     def find(answer: Any) -> int:
         for step in path:
@@ -82,7 +82,7 @@ def alter_row(code: E, kind: int, resource: str, name: str, value: str | None) -
 
 
 def join_request(**more: Any) -> jg.JoinGroupRequest:
-    """A request that is fine but for `more`."""
+    """Return a request that is valid but for `more`."""
     metadata = encode_subscription(ConsumerProtocolSubscription([TOPIC]))
     asked: dict[str, Any] = {
         "group_id": "g",

@@ -230,7 +230,7 @@ async def test_a_request_may_not_add_too_many(monkeypatch: pytest.MonkeyPatch) -
         assert {each.error_code for each in results} == {ErrorCode.POLICY_VIOLATION}
         assert await names(gateway) == set()
         assert {each.error_code for each in await create(gateway, *rows[:3], *rows[:1])} == {0}
-        # ACLs that exist already do not count.
+        # ACLs that exist already do not count as added.
         assert {each.error_code for each in await create(gateway, *rows)} == {0}
 
 

@@ -1,4 +1,4 @@
-"""ACLs where there is no authorizer."""
+"""ACL requests to a gateway without an authorizer."""
 
 from __future__ import annotations
 

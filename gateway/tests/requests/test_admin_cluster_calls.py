@@ -1,4 +1,4 @@
-"""Calls that move replicas and leaders, and the quorum's: their answers on the wire."""
+"""Calls that move replicas and leaders, and calls about the quorum: their answers on the wire."""
 
 from typing import Any
 

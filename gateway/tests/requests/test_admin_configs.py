@@ -78,7 +78,7 @@ def recorded(name: str) -> list[dict[str, Any]]:
 
 
 async def as_recorded(gateway: AdminGateway) -> None:
-    """Bring about what the recorded answers were given for."""
+    """Set the configs for which Kafka's answers were recorded."""
     await gateway.create("t", retention_ms="1000", cleanup_policy="delete")
     assert await alter(gateway, BROKER, "1", ("log.retention.ms", SET, "3000")) == (0, None)
     defaults = [("log.retention.ms", SET, "2000"), ("min.insync.replicas", SET, "1")]

@@ -43,7 +43,7 @@ async def write(
     counter: int = 1,
     partition: int = 0,
 ) -> None:
-    """Commit one batch to a partition of a topic; counter: another one for each object."""
+    """Commit one batch to a partition of a topic; counter: a different one for each object."""
     topic_id = gateway.state.topics.by_name[name].topic_id
     batch = BatchFacts(topic_id, partition, 0, size_bytes, records, 1, 0, -1, -1, -1, -1)
     name_of_object = WalName(gateway.coordinator.incarnation, counter)

@@ -31,7 +31,7 @@ SET = 0
 
 
 def told(lines: list[MutableMapping[str, Any]]) -> list[tuple[str, list[str]]]:
-    """The acts of clients, in order; each line must name the client and its address."""
+    """Return the acts of clients, in order; each line must name the client and its address."""
     acts = [each for each in lines if "names" in each]
     assert all(each["client_id"] == "test" for each in acts)
     assert all(each["peer"].startswith("client:") for each in acts)
@@ -50,7 +50,7 @@ async def test_topics(autojump_clock: MockClock) -> None:
         with capture_logs() as lines:
             await create(client, "tried", validate_only=True)
             await create(client, "a", "b")
-            await create(client, "a")  # is there already
+            await create(client, "a")  # the topic exists already
             grown = cp.CreatePartitionsRequest([cp.CreatePartitionsTopic("a", 3, None)], 1000)
             await client.call("CreatePartitions", 1, grown)
             await client.produce("a", 1, records_batch(b"1", b"2"))
@@ -122,7 +122,7 @@ def gateway(incarnation: int, *, draining: bool = False) -> Gateway:
 
 
 def seen(watch: GatewayWatch, table: GatewayTable, *live: Gateway) -> list[tuple[str, int]]:
-    """The lines once these gateways are live."""
+    """Return the lines that are logged once these gateways are live."""
     table.live.clear()
     table.live.update({each.incarnation: each for each in live})
     table.version += 1

@@ -18,7 +18,7 @@ TRANSACTION_FEATURE = "transaction.version"
 
 
 async def restarted(gateway: AdminGateway, node_id: int) -> None:
-    """Begin its next life, of the newest release."""
+    """Register the gateway again, as one of the newest release."""
     gateway.coordinator.incarnation = 0
     key = f"k{node_id}"
     proposal = Register(node_id, key, "", (), "9.9", "cluster", highest_version=NEWEST)

@@ -71,7 +71,7 @@ async def make_anew(gateway: AdminGateway) -> None:
 async def hanging(
     request: Any, answers: list[Any], seconds: float
 ) -> AsyncIterator[tuple[AdminGateway, AdminGateway]]:
-    """Have a request decided only after the block, and so many seconds after it was read."""
+    """Have a request decided only after the block, and `seconds` after it was received."""
     async with admin_world({}, {}) as [asked, other], trio.open_nursery() as nursery:
         await other.create("w")
         await other.create("x")
@@ -125,7 +125,7 @@ async def test_nothing_is_done_to_a_topics_next_life(
 
 
 def empty(*partitions: tuple[str, int]) -> DeleteRecordsRequest:
-    """Ask for all records of some partitions."""
+    """Return a request to delete all records of some partitions."""
     return DeleteRecordsRequest(
         [
             DeleteRecordsTopic(name, [DeleteRecordsPartition(index, -1)])
@@ -210,7 +210,7 @@ async def test_a_topic_that_was_deleted_since_is_not_created_late(
     assert "y" not in asked.state.topics.by_name
 
 
-# Requests of two parts, the second of which others meet; and what these do first.
+# Requests of two parts, whose second part touches what other requests change first.
 PARTS: dict[str, Any] = {
     "alter": set_retention("1000", "w", "x"),
     "grow": CreatePartitionsRequest([CreatePartitionsTopic(each, 3, None) for each in "wx"]),

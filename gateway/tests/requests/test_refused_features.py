@@ -97,7 +97,7 @@ async def test_an_unserved_request_is_logged_with_its_client(
 ) -> None:
     head = key.to_bytes(2, "big") + version.to_bytes(2, "big") + bytes(4)
     async with neighboured() as scene:
-        for _ in range(3):  # as a client does that connects again and again
+        for _ in range(3):  # like a client that reconnects again and again
             client = scene.connect()
             await client.send(frame(head + b"\0\7old-app"))
             with pytest.raises(Closed):

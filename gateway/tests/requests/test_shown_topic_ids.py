@@ -1,6 +1,6 @@
-"""A topic that clients know by another id than objects and events do, over all APIs with topic ids.
+"""A topic that clients know by another id than objects and events, in all APIs with topic ids.
 
-Only mirrored topics of other tenants will have two ids, so here all topics get them.
+Only mirrored topics of other tenants will have two ids, so the tests give the topic `orders` two.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ UNKNOWN = ErrorCode.UNKNOWN_TOPIC_ID
 
 @pytest.fixture(autouse=True)
 def other_ids(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the topic `orders` shown with another id."""
+    """Show clients the topic `orders` with another id."""
     fold = TopicTable.fold_created
 
     def fold_shown(self: TopicTable, event: TopicCreated, numbers: list[int], *_: object) -> None:

@@ -8,7 +8,7 @@ from tidegate_gateway.security.audit_chain import BEGIN, Chain, continued, verif
 
 
 def some_lines(count: int = 50) -> list[bytes]:
-    """Return the lines of a chain."""
+    """Return some lines of a chain."""
     chain = Chain()
     return [chain.line({"event": "denied", "principal": f"User:{each}"}) for each in range(count)]
 

@@ -72,7 +72,7 @@ async def test_crashes_one_after_the_other_do_not_keep_a_gateway_from_its_start(
     lines: list[bytes] = []
     for life in range(4):
         log = open_audit_log(str(path), Inline(), now_ms)
-        if life in (0, 3):  # the others are killed before they write
+        if life in (0, 3):  # the other gateways are killed before they write
             log.note("started")
             await log.flush()
             lines = path.read_bytes().splitlines()
@@ -85,7 +85,7 @@ async def test_crashes_one_after_the_other_do_not_keep_a_gateway_from_its_start(
 
 
 async def test_two_gateways_do_not_write_to_one_file(tmp_path: Path) -> None:
-    """Their numbers and hashes would go apart, and the chain would be broken for good."""
+    """Their numbers and hashes would diverge, and the chain would be broken for ever."""
     path = tmp_path / "audit.log"
     log = open_audit_log(str(path), Inline(), now_ms)
     log.note("started")
@@ -95,7 +95,7 @@ async def test_two_gateways_do_not_write_to_one_file(tmp_path: Path) -> None:
     path.rename(tmp_path / "audit.log.1")
     other = open_audit_log(str(path), Inline(), now_ms)
     log.note("denied")
-    await log.flush()  # it is kept, as when the disk is full
+    await log.flush()  # the line is kept in memory, as when the disk is full
     assert path.read_bytes() == b""
     other.close()
     await log.flush()
@@ -167,7 +167,7 @@ async def test_what_a_full_disk_does_not_take_is_kept_and_counted(
 
 
 class Disk:
-    """The disk under an audit log; it may be full, and it may be silent."""
+    """The disk under an audit log.  is_full: writes fail.  answers: until it is set, calls wait."""
 
     def __init__(self) -> None:
         self.written = bytearray()
@@ -182,7 +182,7 @@ class Disk:
         self.written += data
 
     async def run(self, function: Callable[[], Result]) -> Result:
-        """Like a thread that is left to itself when its caller is cancelled."""
+        """Run like a thread, which continues when its caller is cancelled."""
         results: list[Result] = []
 
         async def work() -> None:

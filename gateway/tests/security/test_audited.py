@@ -87,7 +87,7 @@ async def test_logins_denials_and_changes_are_noted_without_secrets(
 
 
 class SilentLog(MemoryLog):
-    """A log that takes entries, and does not answer while it is silent."""
+    """A log that stores entries, but does not answer while it is silent."""
 
     is_silent = False
 
@@ -109,7 +109,7 @@ class SilentLog(MemoryLog):
 async def test_a_change_whose_outcome_no_client_hears_is_noted(
     end: str, tmp_path: Path, autojump_clock: MockClock
 ) -> None:
-    """Else who breaks a connection at the right moment, or acts in an outage, leaves no trace."""
+    """Otherwise a client could avoid the audit log by a broken connection or in an outage."""
     path, log = tmp_path / "audit.log", SilentLog()
     audit = open_audit_log(str(path), Inline(), now_ms)
     async with wire_world({}, log=log, audit=audit) as world:
@@ -137,7 +137,7 @@ async def test_a_change_whose_outcome_no_client_hears_is_noted(
 
 
 class Held(Inline):
-    """Runs nothing before it may."""
+    """Runs nothing until `may_run` is set."""
 
     def __init__(self) -> None:
         self.may_run = trio.Event()
@@ -150,7 +150,7 @@ class Held(Inline):
 async def test_a_change_is_answered_once_its_line_is_on_the_disk(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
-    """Else a gateway that is killed then had acknowledged it, and no line would tell of it."""
+    """Otherwise a killed gateway could have acknowledged a change of which no line tells."""
     path, held = tmp_path / "audit.log", Held()
     audit = open_audit_log(str(path), held, now_ms)
     async with wire_world({}, audit=audit) as world:
@@ -162,7 +162,8 @@ async def test_a_change_is_answered_once_its_line_is_on_the_disk(
         assert waited.cancelled_caught
         assert "t" in world.gateway.coordinator.state.topics.by_name
         assert b"topics created" not in path.read_bytes()
-        answer = await other.produce("t", 0, records_batch(b"v"))  # waits for no line
+        # A produce request waits for no line.
+        answer = await other.produce("t", 0, records_batch(b"v"))
         assert answer.error_code == 0
         held.may_run.set()
         await client.receive()
@@ -170,7 +171,7 @@ async def test_a_change_is_answered_once_its_line_is_on_the_disk(
 
 
 async def test_all_names_of_a_change_are_noted(tmp_path: Path, autojump_clock: MockClock) -> None:
-    """Else a request could hide a change behind many others."""
+    """Otherwise a request could hide a change behind many others."""
     path = tmp_path / "audit.log"
     audit = open_audit_log(str(path), Inline(), now_ms)
     async with wire_world({}, audit=audit) as world:

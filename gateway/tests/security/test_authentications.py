@@ -1,4 +1,4 @@
-"""Every authentication of the list: the gateway answers as Apache Kafka did, or as listed here."""
+"""Every authentication of the list: a gateway answers as Apache Kafka, or as this file lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions that are kept, and denials that are logged."""
+"""Authorization decisions that are cached, and denials that are logged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ALLOWED = Acl(TOPIC, PatternType.LITERAL, "t", "User:ann", "*", READ, Permission
 
 
 class Noted:
-    """See audit.py."""
+    """Stands for an audit log (audit.py)."""
 
     def __init__(self) -> None:
         self.facts: list[dict[str, object]] = []
@@ -32,7 +32,7 @@ class Noted:
 
 
 def authority(*acls: Acl) -> tuple[Authority, Noted, AclTable]:
-    """Return one with its audit log and its ACLs."""
+    """Return an authority with its audit log and its ACLs."""
     table, noted = AclTable(), Noted()
     table.fold_changed(AclsChanged(acls, ()), 1)
     return Authority(table, Authorizer(table.index, frozenset()), lambda: 0.0, noted), noted, table
@@ -58,7 +58,7 @@ def test_clients_of_one_principal_and_host_share_their_decisions() -> None:
 
 
 def test_rights_follow_a_login() -> None:
-    """A client asks for versions before it logs in, and has no rights until then."""
+    """A client asks for versions before it logs in, and has no rights before the login."""
     one, _, _ = authority(ALLOWED)
     client = peer("User:ANONYMOUS")
     assert not one.of(client).may(READ, TOPIC, "t")

@@ -53,17 +53,17 @@ BROKER = 4
 
 
 def canary(kind: str) -> bytes:
-    """Return the same one each time, with 96 bits."""
+    """Return the canary of a kind, which is always the same; it has 96 bits."""
     return f"cnry-{hashlib.sha256(kind.encode()).hexdigest()[:24]}".encode()
 
 
 @pytest.mark.parametrize("name", IN_SETTINGS)
 def test_no_view_of_the_settings_shows_a_secret(name: str) -> None:
-    """By construction: code that prints, copies or encodes settings has no secret to show."""
+    """Code that prints, copies or encodes settings has no secret that it could show."""
     secret = canary(name).decode()
     settings = BrokerSettings({"node.id": "1", name: secret})
     changed = dataclasses.replace(settings, static={**settings.static, "node.id": "2"})
-    kept = {name: secret}  # an earlier release took some as dynamic configs
+    kept = {name: secret}  # an earlier release accepted some secrets as dynamic configs
     dynamic = dataclasses.replace(settings, dynamic=kept, dynamic_default=kept)
     for text in (repr(dynamic), str(dynamic), pprint.pformat(dynamic), repr(dynamic.current)):
         assert leaks({name: secret.encode()}, text.encode(), "dynamic configs") == []
@@ -88,7 +88,7 @@ def test_no_view_of_the_settings_shows_a_secret(name: str) -> None:
 
 @pytest.fixture
 def lines() -> Iterator[list[str]]:
-    """All log lines of all levels, as they would be written, and the standard library's."""
+    """Yield the log lines of all levels as they would be written, with the standard library's."""
     found: list[str] = []
 
     def keep(_logger: object, _method: str, event: Any) -> str:
@@ -154,7 +154,7 @@ async def closed(client: WireClient) -> bool:
 
 
 async def log_in_wrongly(world: WireWorld, answers: list[object]) -> None:
-    """Try each mechanism with something that is not right."""
+    """Try each mechanism with a wrong password, proof or token."""
     wrong = {
         "PLAIN": [plain_token("alice", GIVEN["wrong PLAIN password"].decode())],
         "SCRAM-SHA-256": [
@@ -168,14 +168,14 @@ async def log_in_wrongly(world: WireWorld, answers: list[object]) -> None:
         await handshake(client, mechanism)
         for each in tokens:
             answer = await authenticate(client, each)
-        # Before, SCRAM sends the salt: clients compute with it.
+        # Only the last answer counts: SCRAM's first answer has the salt, which clients need.
         answers.append(answer)
         assert answer.error_code, mechanism
         assert await closed(client)
 
 
 async def send_nonsense(world: WireWorld) -> None:
-    """Send requests that cannot be read, with secrets where other things belong."""
+    """Send malformed requests, with secrets in wrong places."""
     secret = GIVEN["in a malformed request"]
     upsertion = asc.ScramCredentialUpsertion("alice", 1, 4096, b"salt", secret * 3)
     whole = request_frame(
@@ -198,7 +198,7 @@ async def send_nonsense(world: WireWorld) -> None:
 
 
 async def alter_and_describe(client: WireClient, answers: list[object]) -> None:
-    """Set secrets by requests; and ask for all configs with all their synonyms."""
+    """Set secrets by requests, and ask for all configs with all their synonyms."""
     salt, salted = GIVEN["SCRAM salt"], GIVEN["salted password"]
     new = [asc.ScramCredentialUpsertion("alice", 1, 4096, salt, salted)]
     bad = [asc.ScramCredentialUpsertion("alice", 1, 1, salt, salted)]
@@ -214,7 +214,7 @@ async def alter_and_describe(client: WireClient, answers: list[object]) -> None:
             answer = await client.call(
                 "IncrementalAlterConfigs", 1, iac.IncrementalAlterConfigsRequest([altered])
             )
-            # The client's own value comes back to it alone, and only of what is no secret.
+            # An error repeats the client's value only to that client, and only if it is no secret.
             assert answer.responses[0].error_code, name
             if name != "num.partitions":
                 answers.append(answer)
@@ -228,7 +228,7 @@ async def alter_and_describe(client: WireClient, answers: list[object]) -> None:
 
 
 async def crash(world: WireWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a handler fail in the middle of secrets."""
+    """Let a handler fail while it handles secrets."""
 
     def fail(*arguments: Any, **named: Any) -> Any:
         raise RuntimeError("a planted bug")
@@ -290,13 +290,13 @@ async def test_no_canary_is_in_logs_pages_answers_and_the_log(
     found += leaks(CANARIES, b"".join(each.payload for each in entries), "metadata log")
     found += leaks(CANARIES, state, "snapshot")
     assert found == []
-    assert "a planted bug" in places["log lines"]  # it was written
+    assert "a planted bug" in places["log lines"]  # the crash was logged
     assert "login failed" in places["audit log"]
     assert b"alice" in state
 
 
 def test_a_traceback_with_local_variables_shows_no_secret() -> None:
-    """Log lines have none; a debugger's report may."""
+    """Log lines show no local variables, but a debugger's report may."""
     secret = canary("local")
 
     def use(settings: BrokerSettings) -> None:

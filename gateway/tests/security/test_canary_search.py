@@ -1,4 +1,4 @@
-"""The search for canaries finds each encoding: it would else prove nothing."""
+"""The search for canaries finds each encoding; otherwise it would prove nothing."""
 
 from __future__ import annotations
 

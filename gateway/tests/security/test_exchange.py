@@ -1,4 +1,4 @@
-"""The exchange, frame by frame: what no whole authentication shows."""
+"""The exchange, frame by frame: cases that no whole authentication shows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VERSIONS = av.ApiVersionsRequest("tests", "1")
 
 
 def exchange(session_ms: int = 0) -> Exchange:
-    """One whose mechanisms take any user whose password is its name."""
+    """Return an exchange whose mechanisms accept users whose password is their name."""
     begin = lambda: PlainConversation(lambda user, password: user == password)  # noqa: E731
     return Exchange([Mechanism("PLAIN", begin, session_ms), Mechanism("OTHER", begin, 0)])
 

@@ -1,4 +1,4 @@
-"""Hosts as ACLs name them."""
+"""Hosts in the form in which ACLs name them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client that loses its right while its request is on its way changes nothing any more."""
+"""A client that loses its right while its request is on its way changes nothing."""
 
 from __future__ import annotations
 
@@ -73,23 +73,23 @@ Act: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class OvertakenLog(FaultyLog):
-    """A gateway's way to the log.
+    """A gateway's connection to the log.
 
-    overtake: is done once, before the next append.  delay: the same before the next read.
+    overtake: done once, before the next append.  delay: done once, before the next read.
     """
 
     overtake: Act | None = None
     delay: Act | None = None
 
     async def append(self, position: int, payload: bytes) -> AppendResult:
-        """Append, after what overtakes it."""
+        """Append, after `overtake` is done."""
         if self.overtake is not None:
             act, self.overtake = self.overtake, None
             await act()
         return await super().append(position, payload)
 
     async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
-        """Read, after what delays it."""
+        """Read, after `delay` is done."""
         if self.delay is not None:
             act, self.delay = self.delay, None
             await act()
@@ -98,7 +98,7 @@ class OvertakenLog(FaultyLog):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A request, and the event that it brings.  appends: False if all is as wished already."""
+    """A request, and the event that it causes.  appends: False if it has nothing to change."""
 
     api: str
     version: int
@@ -207,7 +207,7 @@ def _tokens_without_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Scene:
-    """Two gateways.  The log of the second is overtaken by a request at the first."""
+    """Two gateways.  A request at the first one overtakes the second one's call of the log."""
 
     def __init__(self, first: Running, second: Running, late: OvertakenLog) -> None:
         self._first = first
@@ -217,7 +217,7 @@ class Scene:
     async def overtaken(self, case: Case, request: Any) -> tuple[Any, list[Event]]:
         """Make a request at the second gateway, while the first changes ACLs.
 
-        Returns its answer, None for a closed connection; and the events of both.
+        Returns the answer (None for a closed connection) and the events of both requests.
         """
         start = self._first.gateway.coordinator.state.position + 1
 
@@ -285,7 +285,7 @@ async def test_each_request_that_proposes_has_a_case() -> None:
 async def test_a_right_that_is_lost_on_the_way(case: Case, autojump_clock: MockClock) -> None:
     async with scene() as found:
         answer, events = await found.overtaken(case, _denials())
-        assert answer is None  # the connection is closed
+        assert answer is None  # the gateway has closed the connection
         assert [type(each) for each in events if isinstance(each, OF_ADMINS)] == [AclsChanged]
         again = await found.ask_again(case)
         assert set(codes(msgspec.to_builtins(again))) <= DENIED

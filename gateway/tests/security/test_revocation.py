@@ -1,4 +1,4 @@
-"""A right that is taken away at one gateway is gone at the others, though they lag.
+"""A right that is taken away at one gateway is gone at the other gateways, though they lag.
 
 10,000 trials:  python -m tests.security.test_revocation 10000      in gateway/
 """
@@ -43,7 +43,7 @@ _WRITE, _DENY, _TOPIC, _LITERAL = 4, 2, 2, 3
 
 
 class Scene:
-    """Gateway 1, at which rights change, and two that lag, each by a log of its own."""
+    """Gateway 1, at which rights change, and two others, each with its own slow log."""
 
     def __init__(
         self, first: Running, others: Sequence[Running], logs: Sequence[FaultyLog]
@@ -54,13 +54,13 @@ class Scene:
         self.clients = [each.world.connect() for each in others]
 
     async def deny(self) -> None:
-        """Take the right to write away; returns when that is acknowledged."""
+        """Take the right to write away; return once the change is acknowledged."""
         row = ca.AclCreation(_TOPIC, TOPIC, _LITERAL, "User:ANONYMOUS", "*", _WRITE, _DENY)
         answer = await self.admin.call("CreateAcls", 3, ca.CreateAclsRequest([row]))
         assert [each.error_code for each in answer.results] == [0]
 
     async def allow(self) -> None:
-        """Give it back."""
+        """Give the right to write back."""
         row = da.DeleteAclsFilter(_TOPIC, TOPIC, _LITERAL, None, None, _WRITE, _DENY)
         answer = await self.admin.call("DeleteAcls", 3, da.DeleteAclsRequest([row]))
         assert [len(each.matching_acls) for each in answer.filter_results] == [1]
@@ -75,11 +75,11 @@ class Scene:
         return [await write(each) for each in self.clients]
 
     async def reads(self) -> list[int]:
-        """Return the code of a fetch at each of the others."""
+        """Return the code of a fetch at each of the other gateways."""
         return [await read(each.world.connect()) for each in self.others]
 
     async def leads_itself(self) -> list[bool]:
-        """Return whether each of the others sends clients to itself for some partition."""
+        """Return for each other gateway whether it names itself as the leader of a partition."""
         found = list[bool]()
         for each in self.others:
             request = me.MetadataRequest([me.MetadataRequestTopic(name=TOPIC)])
@@ -103,7 +103,7 @@ async def write(client: WireClient) -> int:
 
 
 async def start(found: Cluster, seed: int) -> Scene:
-    """Return three gateways, and the topic."""
+    """Start three gateways, and create the topic."""
     first = await found.start(1, Clock())
     await first.world.create_topic(TOPIC, 30)
     logs = [FaultyLog(found.log, LogFaults(), Random(seed + number)) for number in (2, 3)]
@@ -150,7 +150,7 @@ async def test_a_gateway_without_the_log_takes_nothing_after_a_denial(
             await scene.deny()
             await trio.sleep(CUT_OFF_SECONDS)
             assert set(await scene.writes()) <= NOT_TAKEN
-            # With an ACL the topic is closed to readers, too.
+            # Now that the topic has an ACL, it is closed to readers, too.
             assert set(await scene.reads()) <= NOT_TAKEN
             if faults is GONE:
                 assert set(await scene.reads()) == {ErrorCode.NOT_LEADER_OR_FOLLOWER}

@@ -45,7 +45,7 @@ def acl(
     permission: Permission = Permission.ALLOW,
     kind: ResourceType = ResourceType.TOPIC,
 ) -> Acl:
-    """Return an ACL of the only principal without a login."""
+    """Return an ACL of the principal that all clients without a login have."""
     return Acl(kind, PatternType.LITERAL, name, ANYBODY, host, operation, permission)
 
 
@@ -61,14 +61,14 @@ async def forbid(world: WireWorld, acl_: Acl) -> None:
 
 
 async def produce_code(client: WireClient, topic: str = "t", **more: str) -> int:
-    """Produce; return the code."""
+    """Produce a record; return the error code."""
     answer = await client.produce(topic, 0, records_batch(b"v"), **more)
     code: int = answer.error_code
     return code
 
 
 def fetch_request(*topics: str, **more: Any) -> fe.FetchRequest:
-    """Return a request for the beginning of topics."""
+    """Return a request to fetch topics from their beginning."""
     asked = fe.FetchPartition(0, fetch_offset=0, partition_max_bytes=1000)
     wanted = [fe.FetchTopic(topic=each, partitions=[asked]) for each in topics]
     return fe.FetchRequest(max_bytes=1000, topics=wanted, **more)
@@ -93,7 +93,7 @@ async def test_writing_goes_by_write_on_both_paths(autojump_clock: MockClock) ->
     async with wire_world(OPEN) as world:
         await world.create_topic("t", 1)
         client, other = world.connect("friend"), world.connect("stranger")
-        for each in (client, client, client):  # the third one goes by the fast path's route
+        for each in (client, client, client):  # the fast path has a route for the third request
             assert await produce_code(each) == 0
         right = acl(Operation.WRITE, "t", host="friend")
         await allow(world, right)
@@ -111,7 +111,7 @@ async def test_a_route_is_not_anothers(autojump_clock: MockClock) -> None:
     async with wire_world(OPEN) as world:
         await world.create_topic("t", 1)
         friend, stranger = world.connect("friend"), world.connect("stranger")
-        for _ in range(3):  # the first one does not go by the fast path
+        for _ in range(3):  # the first request does not take the fast path
             assert await produce_code(stranger) == 0
         await allow(world, acl(Operation.WRITE, "t", host="friend"))
         for _ in range(3):
@@ -217,7 +217,7 @@ async def test_a_fetch_that_waits_is_checked_again(autojump_clock: MockClock) ->
 
 
 async def test_a_partition_without_news_is_checked_again(autojump_clock: MockClock) -> None:
-    """The fetch waits, and another partition gets the record that ends it."""
+    """The fetch waits, and ends when another partition gets a record."""
     async with wire_world(OPEN) as world:
         for name in ("t", "u"):
             await world.create_topic(name, 1)

@@ -1,4 +1,4 @@
-"""Runs a guard without a gateway: the test says what is allowed, and what the handler answers."""
+"""Runs a guard without a gateway: the test sets what is allowed, and what the handler answers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def cluster(operation: Operation) -> Question:
 
 @dataclass
 class Allowed:
-    """See network/call.py, Rights.  asked: all questions, in order."""
+    """The rights of a client (network/call.py, Rights).  asked: all questions, in order."""
 
     allowed: frozenset[Question]
     any_topic: bool = False
@@ -62,7 +62,7 @@ class Allowed:
 
 @dataclass
 class Run:
-    """The acts of a guard.  passed: the request that the handler got; None if it was not asked."""
+    """The result of a guard.  passed: the request that the handler got; None if it got none."""
 
     response: Any
     passed: Any

@@ -1,4 +1,4 @@
-"""The guards of configs and the cluster: what a handler gets, and how the rest is refused."""
+"""The guards of configs and the cluster: what a handler gets, and how other parts are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guards of consumer groups: what a handler gets, and how the client is refused the rest."""
+"""The guards of consumer groups: what a handler gets, and how other parts are refused."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_deleting_groups_needs_delete_of_each() -> None:
 
 
 def commit(*topics_: tuple[str, bytes]) -> commit_wire.OffsetCommitRequest:
-    """Return a request of one partition each."""
+    """Return a request that commits one partition of each topic."""
     return commit_wire.OffsetCommitRequest(
         "g",
         topics=[

@@ -1,4 +1,4 @@
-"""The guards of Metadata: what a handler gets, and how the client is refused the rest."""
+"""The guards of Metadata: what a handler gets, and how other parts are refused."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_metadata_by_id_refuses_and_hides_the_name() -> None:
 
 
 def test_a_name_that_the_handler_found_later_is_checked_too() -> None:
-    """The id was not known here; the handler has read the log since."""
+    """The guard did not know the id, but the handler has read more of the log since."""
     done = run(
         metadata.guard_metadata,
         metadata_wire.MetadataRequest([metadata_wire.MetadataRequestTopic(SECRET_ID, None)]),

@@ -1,4 +1,4 @@
-"""The guards of records: what a handler gets, and how the client is refused the rest."""
+"""The guards of records: what a handler gets, and how other parts are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The guards of topics: what a handler gets, and how the client is refused the rest."""
+"""The guards of topics: what a handler gets, and how other parts are refused."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_partitions_of_all_topics_are_those_of_visible_ones() -> None:
 
 
 def test_pages_of_all_topics_go_over_visible_ones_only() -> None:
-    """The handler's cursor names the next topic that it got."""
+    """The cursor that the handler gets names the next topic that the client may see."""
     assert describe_all().passed is None
     assert names(describe_all(SEES_OPEN, limit=1).passed.topics) == ["open"]
     both = describe_all(SEES_OPEN, SEES_SECRET, limit=1)
@@ -200,7 +200,7 @@ def test_pages_of_all_topics_go_over_visible_ones_only() -> None:
 
 
 def test_a_repeat_is_what_the_handler_takes_for_one() -> None:
-    """A name alone is no repeat of the same name with an id, which the handler refuses."""
+    """For the handler, a name with an id, which it refuses, does not repeat the name alone."""
     states = [
         delete_wire.DeleteTopicState("secret"),
         delete_wire.DeleteTopicState("secret", b"x" * 16),

@@ -1,4 +1,4 @@
-"""The guards of transactions: what a handler gets, and how the client is refused the rest."""
+"""The guards of transactions: what a handler gets, and how other parts are refused."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_producer_ids(name: str | None, right: Any, any_topic: bool, code: int) 
 
 
 def add(*topic_names: str) -> add_wire.AddPartitionsToTxnRequest:
-    """Return a request to add partition 0 of each."""
+    """Return a request to add partition 0 of each topic."""
     return add_wire.AddPartitionsToTxnRequest(
         v3_and_below_transactional_id="x",
         v3_and_below_topics=[add_wire.AddPartitionsToTxnTopic(each, [0]) for each in topic_names],

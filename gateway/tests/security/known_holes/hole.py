@@ -1,4 +1,4 @@
-"""A known hole of Kafka, of its clients, or of another broker, and how a gateway would have it."""
+"""A known security hole of Kafka, its clients, or another broker, and how to plant it here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """name: as others know it.  is_closed: fails if a gateway has it.  plants: each makes it so."""
+    """name: its public name.  is_closed: fails if the hole is open.  plants: each opens it."""
 
     name: str
     is_closed: Callable[[], Awaitable[None]]

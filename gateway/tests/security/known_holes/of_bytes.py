@@ -51,7 +51,7 @@ ANYBODY: Final = "User:ANONYMOUS"
 
 
 async def sizes_of_snappy_are_not_believed() -> None:
-    """Neither that of a block, nor that of all blocks of a frame."""
+    """Check the declared size of a block, and that of all blocks of a frame."""
     zeros = bytes(8 * MIB)
     framed = compress(zeros, Codec.SNAPPY)
     raw = bytes(cramjam.snappy.compress_raw(zeros))
@@ -70,7 +70,7 @@ def believes_snappy(patch: pytest.MonkeyPatch) -> None:
 
 
 async def what_is_small_on_the_wire_may_be_large() -> None:
-    """A batch of a few kilobytes; its records are read as far as a bound."""
+    """Send a batch of a few kilobytes, whose records are decompressed only up to a bound."""
     async with wire_world({"record.decompressed.max.bytes": str(MIB)}) as world:
         await world.create_topic("t", 1, max_message_bytes=str(MIB))
         client = world.connect()
@@ -96,7 +96,7 @@ def _without_bound(real: Callable[..., Iterator[bytes]]) -> Callable[..., Iterat
 
 
 async def a_buffer_is_one_batchs() -> None:
-    """A batch waits to be stored, and meanwhile another client's bytes come."""
+    """Have a batch wait to be stored while another client's bytes arrive."""
     store = SlowStore()
     async with wire_world({"wal.upload.slots": "1"}, store=store) as world:
         for name in ("first", "mine", "theirs"):
@@ -126,7 +126,7 @@ def keeps_no_buffer(patch: pytest.MonkeyPatch) -> None:
 
 
 async def empty_arrays_are_answered() -> None:
-    """Every request without an item in any of its arrays: nothing of the gateway fails."""
+    """Send every request with empty arrays only: no part of the gateway fails."""
     with capture_logs() as lines:
         for settings in ({}, {"authorizer.class.name": STANDARD, "super.users": ANYBODY}):
             async with wire_world(settings) as world:
@@ -145,7 +145,7 @@ async def ask_for_nothing(world: WireWorld, name: str, version: int) -> None:
     try:
         await client.send(request_frame(name, version, getattr(messages, f"{name}Request")()))
     except LocalProtocolError:
-        return  # not in this version
+        return  # the request has no such form in this version
     with trio.move_on_after(60), suppress(Closed):
         await client.receive()
     client.transport.close()
@@ -162,7 +162,7 @@ def wants_an_item(patch: pytest.MonkeyPatch) -> None:
 
 
 async def the_length_of_an_array_is_not_believed() -> None:
-    """Neither one that the frame cannot hold, nor one that takes much more memory than the wire."""
+    """Refuse a length beyond the frame's, and one whose array takes too much memory."""
     for count, names in ((2**31 - 1, 0), (50_000, 100), (200_000, 200_000)):
         body = count.to_bytes(4, "big") + b"\0\1x" * names
         with pytest.raises(RemoteProtocolError):
@@ -178,7 +178,7 @@ def believes_the_length_of_arrays(patch: pytest.MonkeyPatch) -> None:
 
 
 async def answers_are_bounded() -> None:
-    """A broker declares gigabytes: the client gives it up, and takes no memory."""
+    """A broker declares gigabytes.  The client gives it up, and allocates no memory."""
     async with trio.open_nursery() as nursery:
         length = (2**31 - 1).to_bytes(4, "big")
         broker = ScriptedBroker(nursery, {"ApiVersions": lambda _: length + bytes(100)})
@@ -198,7 +198,7 @@ def receives_all_answers(patch: pytest.MonkeyPatch) -> None:
 
 
 async def iterations_are_bounded() -> None:
-    """A broker that asks for many would hold the event loop."""
+    """A broker that asks for many iterations would block the event loop."""
     tokens = sasl.conversation(SaslCredentials("SCRAM-SHA-256", "alice", Secret("secret")))
     nonce = next(tokens).decode().partition("r=")[2]
     with pytest.raises(AuthenticationFailed):

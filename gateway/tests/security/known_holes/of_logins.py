@@ -43,7 +43,7 @@ METADATA: Final = me.MetadataRequest([])
 
 
 async def is_nobody_else() -> None:
-    """Alice proves her password, and asks to be the administrator."""
+    """Alice proves her own password, and asks to be logged in as the administrator."""
     async with wire_world(sasl_settings(), listeners=(LISTENER,)) as world:
         client = world.connect()
         await handshake(client)
@@ -104,7 +104,7 @@ async def secrets_are_compared_in_constant_time() -> None:
         assert compared == [b"secreu"]
         with pytest.raises(InvalidCredentials):
             server.step(final_message("n=alice,r=abc", first, "secreu"))
-        # Of the nonce, and of the proof.
+        # one comparison of the nonce, and one of the proof
         assert len(compared) == 3
         assert admin_access.refusal_of(request, Secret("token"), has_certificate=False) is not None
         async with wire_world({"peer.token": "token"}) as world:
@@ -129,7 +129,7 @@ def compares_proofs_as_texts(patch: pytest.MonkeyPatch) -> None:
 
 
 async def strangers_get_no_memory() -> None:
-    """A few bytes declare a hundred megabytes."""
+    """Send a few bytes that declare a hundred megabytes."""
     for key in (ApiKey.PRODUCE, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
         async with wire_world(sasl_settings(), listeners=(LISTENER,)) as world:
             client, begun = world.connect(), trio.current_time()
@@ -154,7 +154,7 @@ def gives_strangers_the_limits_of_others(patch: pytest.MonkeyPatch) -> None:
 
 
 async def strangers_send_few_tagged_fields() -> None:
-    """The header of a first request has ten thousand of them, each empty."""
+    """Send a first request whose header has ten thousand empty tagged fields."""
     async with wire_world(sasl_settings(), listeners=(LISTENER,)) as world:
         client = world.connect()
         tags = bytearray()
@@ -174,7 +174,7 @@ def counts_no_tagged_fields(patch: pytest.MonkeyPatch) -> None:
 
 
 async def the_whole_nonce_comes_back() -> None:
-    """The proof is right, but only the end of the nonce is the server's."""
+    """Send a right proof with a nonce of which only the end is the server's."""
     server, first_bare = server_of("alice", "secret"), "n=alice,r=abc"
     first = server.step(f"n,,{first_bare}".encode()).decode()
     with pytest.raises(InvalidCredentials):
@@ -198,7 +198,7 @@ def compares_the_end_of_the_nonce(patch: pytest.MonkeyPatch) -> None:
 
 
 async def clients_log_in_again() -> None:
-    """A session that has an end is prolonged on its connection."""
+    """A client whose session expires can log in again on the same connection."""
     settings = sasl_settings(more={"connections.max.reauth.ms": "5000"})
     async with wire_world(settings, listeners=(LISTENER,)) as world:
         client = world.connect()

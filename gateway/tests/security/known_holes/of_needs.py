@@ -1,4 +1,4 @@
-"""Holes of APIs that asked for no right, or for the wrong one."""
+"""Security holes of APIs that demanded no right, or the wrong one."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ def all_may(feature: ModuleType, api: str) -> Plant:
 
 
 async def coordinators_are_found_with_rights() -> None:
-    """FindCoordinator of groups and transactional ids: a version with one key, and one with
-    several.
-    """
+    """Ask FindCoordinator for groups and transactional ids, with one key and with several."""
     async with wire_world(SETTINGS) as world:
         client = world.connect()
         for kind, code in ((0, GROUP_DENIED), (1, ID_DENIED)):
@@ -94,7 +92,7 @@ _STEPS: Final[tuple[tuple[str, int, Callable[[], Any], Callable[[Any], int]], ..
 
 
 async def transactions_need_rights() -> None:
-    """Each step of one that is another's."""
+    """Try each step of another client's transaction."""
     async with wire_world(SETTINGS) as world:
         await allow(world, topic_acl(Operation.ALL))
         client = world.connect()
@@ -107,7 +105,7 @@ async def transactions_need_rights() -> None:
 
 
 async def groups_are_described_with_rights() -> None:
-    """To read a group's topic is no right to see its members."""
+    """A right to the group's topic is no right to see the group's members."""
     async with wire_world(SETTINGS) as world:
         await allow(world, topic_acl(Operation.ALL))
         client = world.connect()

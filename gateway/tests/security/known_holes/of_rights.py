@@ -1,4 +1,4 @@
-"""Holes of rights: requests that asked for none, and rights that held for others."""
+"""Security holes of rights: requests that needed no right, and rights that others could use."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def allow(world: WireWorld, *acls: Acl) -> None:
 
 
 async def clients_are_no_replicas() -> None:
-    """Its fetches get no records, and change nothing."""
+    """A client that fetches as a replica gets no records, and changes nothing."""
     async with wire_world() as world:
         topic_id = await world.create_topic("t", 1)
         client = world.connect()
@@ -129,7 +129,7 @@ def looks_at_the_first_batch(patch: pytest.MonkeyPatch) -> None:
 
 
 async def a_removed_acl_takes_none_with_it() -> None:
-    """A topic has several ACLs.  Whichever is removed first, the others stay, above all denials."""
+    """Whichever of a topic's ACLs is removed first, the others stay, above all denials."""
     rows = {
         "reader": topic_acl(Operation.READ, who="User:reader"),
         "writer": topic_acl(Operation.WRITE, who="User:writer"),
@@ -181,7 +181,7 @@ def forgets_that_there_are_others(patch: pytest.MonkeyPatch) -> None:
 
 
 async def a_right_to_some_topic_is_its_hosts() -> None:
-    """An idempotent producer needs a topic that it may write to, from where it is."""
+    """An idempotent producer needs a topic that it may write to from its host."""
     async with wire_world(SETTINGS) as world:
         await allow(world, topic_acl(Operation.WRITE, host="friend"))
         codes = []
@@ -208,7 +208,7 @@ def knows_no_hosts(patch: pytest.MonkeyPatch) -> None:
 
 
 async def a_right_is_looked_at_when_it_is_used() -> None:
-    """The right to read goes while a fetch waits."""
+    """Take the right to read away while a fetch waits."""
     async with wire_world(SETTINGS | {"allow.everyone.if.no.acl.found": "true"}) as world:
         await world.create_topic("t", 1)
         reader, writer = world.connect("reader"), world.connect("writer")
@@ -233,7 +233,7 @@ async def a_right_is_looked_at_when_it_is_used() -> None:
 
 
 class OvertakenLog(FaultyLog):
-    """A gateway's way to the log.  overtake: comes before the next append, once."""
+    """A gateway's connection to the log.  overtake: done once, before the next append."""
 
     overtake: Callable[[], Awaitable[None]] | None = None
 
@@ -246,7 +246,7 @@ class OvertakenLog(FaultyLog):
 
 
 async def a_right_is_looked_at_when_a_change_is_decided() -> None:
-    """The right to create topics goes at another gateway, just before the topic would come."""
+    """Another gateway takes the right to create topics away just before the topic is created."""
     async with cluster(SETTINGS | {"allow.everyone.if.no.acl.found": "true"}) as found:
         first = await found.start(1, Clock())
         log = OvertakenLog(found.log, LogFaults(), Random(1))

@@ -1,4 +1,4 @@
-"""Security holes of settings: loaded code and files, shown secrets, and secrets in logs."""
+"""Security holes of settings: loaded code and files, described secrets, and secrets in logs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _PACKAGE: Final = "org.apache.kafka.common.config.provider."
 
 
 async def settings_load_no_code() -> None:
-    """A login module that asks a directory of the attacker's, at a listener and at a link."""
+    """Refuse a login module that asks the attacker's directory, at a listener and at a link."""
     for module in (
         "com.sun.security.auth.module.JndiLoginModule",
         "com.sun.security.auth.module.LdapLoginModule",
@@ -89,7 +89,7 @@ def takes_any_module_at_a_link(patch: pytest.MonkeyPatch) -> None:
 
 
 async def values_from_elsewhere_are_the_operators() -> None:
-    """Variables are looked up in what the operator gave, and only below the allowed folders."""
+    """Variables take values only from sources that the operator set, and from allowed folders."""
     with TemporaryDirectory() as folder:
         inside = Path(folder) / "inside"
         inside.mkdir()
@@ -103,7 +103,7 @@ async def values_from_elsewhere_are_the_operators() -> None:
         for path in (folder, f"{inside}/..", f"{inside}/link"):
             with pytest.raises(BadSource):
                 config_providers.with_provided(texts | {"a": f"${{dir:{path}:token}}"}, {})
-    # A provider is the operator's, too.
+    # Only the operator can set a provider, too.
     text = {"a": "${env:X}"}
     assert config_providers.with_provided(text, {"X": CANARY}) == text
     async with wire_world() as world:
@@ -139,7 +139,7 @@ def has_a_provider_of_its_own(patch: pytest.MonkeyPatch) -> None:
 
 
 async def secrets_are_not_described() -> None:
-    """DescribeConfigs names them, without their values."""
+    """DescribeConfigs names the secrets without their values."""
     secret = {"ssl.keystore.password": CANARY} | sasl_settings({"alice": CANARY})
     async with wire_world(secret, listeners=(LISTENER, "PLAINTEXT")) as world:
         client = world.connect(listener="PLAINTEXT")
@@ -158,7 +158,7 @@ def describes_all(patch: pytest.MonkeyPatch) -> None:
 
 
 async def logs_have_no_secrets() -> None:
-    """Logins, passwords that are set, and records leave no trace at any level."""
+    """Logins, new passwords, and records leave no secret in log lines of any level."""
     users = {"alice": f"{CANARY}-password"}
     with capture_logs() as lines:
         async with wire_world(sasl_settings(users), listeners=(LISTENER,)) as world:
@@ -180,7 +180,7 @@ async def logs_have_no_secrets() -> None:
 
 
 async def world_with_a_record(client: Any) -> None:
-    """Produce a record to a topic that is not there."""
+    """Produce a record to a topic that does not exist."""
     answer = await client.produce("missing", 0, records_batch(CANARY.encode()))
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

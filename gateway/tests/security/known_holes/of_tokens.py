@@ -58,7 +58,7 @@ def _forged(provider: Provider) -> dict[str, str]:
 
 
 async def only_the_provider_signs_tokens() -> None:
-    """All else is refused, and so is what the provider signed for others."""
+    """Refuse tokens that others signed, and tokens of the provider for another audience."""
     provider = Provider(key_of("RS256"))
     keys = read_key_set(provider.key_set())
     for claims in ({"iss": "https://other.example"}, {"exp": NOW - 60}, {"aud": "another"}):
@@ -131,7 +131,7 @@ async def tokens_need_a_place_of_keys() -> None:
 
 
 async def keys_come_from_few_kinds_of_places() -> None:
-    """No scheme that reads what the operator did not mean, and no user in it."""
+    """Refuse URLs with a scheme that reads other things, and URLs with a user."""
     for url in (
         *("jar:file:///keys.jar!/keys", "netdoc:///etc/passwd", "ftp://provider.example/keys"),
         *("gopher://provider.example/", "data:application/json,{}", "https://user:x@provider/keys"),

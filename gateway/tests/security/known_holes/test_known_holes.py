@@ -1,4 +1,4 @@
-"""No known hole is here; and each of these tests fails at a gateway with the hole."""
+"""No known hole is open, and each of these tests fails at a gateway with the hole."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_a_planted_hole_is_found(
     hole: Hole, plant: Plant, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    # What does not fit raises other errors, which prove nothing.
+    # A plant that does not fit the code raises other errors, which prove nothing.
     failed = pytest.RaisesExc((AssertionError, pytest.fail.Exception))
     with pytest.RaisesGroup(failed, allow_unwrapped=True, flatten_subgroups=True):
         await hole.is_closed()

@@ -39,7 +39,7 @@ VERSIONS = av.ApiVersionsRequest("tests", "1")
 
 @asynccontextmanager
 async def sasl_world(**more: str) -> AsyncIterator[WireWorld]:
-    """A gateway with listeners SASL_PLAINTEXT and PLAINTEXT, and user alice of PLAIN."""
+    """Run a gateway with listeners SASL_PLAINTEXT and PLAINTEXT, and user alice of PLAIN."""
     settings = sasl_settings(more=more)
     async with wire_world(settings, listeners=(LISTENER, "PLAINTEXT")) as world:
         yield world
@@ -96,7 +96,7 @@ async def test_a_produce_request_before_authentication_stores_nothing() -> None:
         friend = world.connect()
         await log_in(friend)
         await new_topic(friend)
-        # Once the path of plain requests knows the bytes, it needs no look at the header.
+        # Once the fast path knows these bytes, it does not parse the header any more.
         assert (await friend.produce("t", 0, records_batch(b"x"))).error_code == 0
         client = world.connect()
         await client.call("ApiVersions", 3, VERSIONS)

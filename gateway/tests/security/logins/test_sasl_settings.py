@@ -1,4 +1,4 @@
-"""Settings of SASL listeners: what is refused, in which words, and which value holds."""
+"""Settings of SASL listeners: what is refused, in which words, and which value applies."""
 
 from __future__ import annotations
 
@@ -181,6 +181,6 @@ def test_protocols_that_are_not_served_are_named() -> None:
 
 @pytest.mark.parametrize("token", [b"token", b"\xff"])
 def test_salts_are_made_up_from_any_peer_token(token: bytes) -> None:
-    """The environment may hold bytes that are no text."""
+    """Environment variables may hold bytes that are not UTF-8."""
     made = secret_of("cluster", Secret(token.decode(errors="surrogateescape")))
     assert made == hashlib.sha256(b"made-up salts\0cluster\0" + token).digest()

@@ -1,4 +1,4 @@
-"""SCRAM's server side beside an independent client, and against spoiled messages."""
+"""SCRAM's server side with an independent client, and with spoiled messages."""
 
 from __future__ import annotations
 

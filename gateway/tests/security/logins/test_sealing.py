@@ -133,7 +133,7 @@ def test_a_short_key_is_refused(name: str) -> None:
 
 
 def test_a_login_without_the_key_fails_as_that_of_an_unknown_user() -> None:
-    """The client learns no more than of a user that is not there; the audit log says why."""
+    """The client gets the answer for an unknown user; the audit log tells the reason."""
 
     def lookup(_mechanism: str, user: str) -> ScramCredential | None:
         if user == "alice":
@@ -220,7 +220,7 @@ async def test_plain_ones_are_sealed_at_the_next_start_and_keys_can_be_replaced(
     async with wire_world(secrets_of(), log=log, listeners=LISTENERS) as world:
         await alter(world.connect(), password_of("alice", "good"), set_("bob", 2))
     for settings in (
-        secrets_of("", KEY),  # it can open, and seals nothing
+        secrets_of("", KEY),  # the gateway can open secrets, and seals none
         secrets_of(KEY),
         secrets_of(KEY, NEXT_KEY),
         secrets_of(NEXT_KEY, KEY),
@@ -240,7 +240,7 @@ async def test_plain_ones_are_sealed_at_the_next_start_and_keys_can_be_replaced(
 
 
 async def test_plain_ones_that_come_later_are_sealed_at_once() -> None:
-    """A gateway or a command without the key has set them."""
+    """A gateway or a command without the key may set plain secrets."""
     async with wire_world(secrets_of(KEY), listeners=LISTENERS) as world:
         await alter(world.connect(), password_of("alice", "good"))
         coordinator = world.gateway.coordinator
@@ -256,7 +256,7 @@ async def test_plain_ones_that_come_later_are_sealed_at_once() -> None:
 
 
 class Pieces(trio.abc.Instrument):
-    """Counts calls: all, and how many at most are one piece of work, between two checkpoints."""
+    """Counts calls: total, and the largest number between two checkpoints of a task."""
 
     def __init__(self) -> None:
         self.total = Counter[str]()
@@ -291,7 +291,7 @@ async def test_many_are_read_once_and_sealed_in_small_pieces(
         assert not any(await world.gateway.coordinator.propose(AlterScramCredentials(plain)))
         await trio.testing.wait_all_tasks_blocked()
         assert pieces.largest == {"of_user": ROWS_A_TURN, "sealed": ROWS_A_TURN}
-        # Once when they came, and once when they were sealed.
+        # read once when they arrived, and once when they were sealed
         assert pieces.total == {"of_user": 2 * len(users), "sealed": len(users)}
         trio.lowlevel.remove_instrument(pieces)
         assert sealed_of(world) == dict.fromkeys(users, True)

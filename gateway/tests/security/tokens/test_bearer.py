@@ -1,4 +1,4 @@
-"""OAUTHBEARER, message by message, and how long its sessions last."""
+"""OAUTHBEARER, message by message, and the length of its sessions."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ async def describe(client: WireClient) -> list[str]:
 async def log_in_by(
     client: WireClient, token: Any, mechanism: str = "SCRAM-SHA-256"
 ) -> sa.SaslAuthenticateResponse:
-    """Log in by a token; return the last answer."""
+    """Log in with a token; return the last answer."""
     first = f"n,,n={token.token_id},r={NONCE},tokenauth=true"
     scram = Scram(mechanism, first, b64encode(token.hmac).decode())
     await handshake(client, mechanism)
@@ -168,7 +168,7 @@ async def test_a_removed_token_lets_nobody_in(autojump_clock: MockClock) -> None
         owner = await user(world)
         token = await create(owner)
         assert (await log_in_by(world.connect(), token)).error_code == 0
-        # Between the two messages of a login, too.
+        # This holds between the two messages of a login, too.
         client = world.connect()
         await handshake(client, "SCRAM-SHA-256")
         first = f"n,,n={token.token_id},r={NONCE},tokenauth=true"
@@ -199,7 +199,7 @@ async def test_a_slow_clock_elsewhere_revives_no_token(autojump_clock: MockClock
         assert (await owner.call("ExpireDelegationToken", 2, ending)).error_code == 66
         assert (await bob.call("ExpireDelegationToken", 2, ending)).error_code == 63
         assert (await log_in_by(right.connect(), token)).error_code == 58
-        # By the rules it is good still: the slower of two clocks counts.
+        # The renewal succeeds, because the slower of two clocks counts.
         assert (await elsewhere.call("RenewDelegationToken", 2, renewal)).error_code == 0
         removal = edt.ExpireDelegationTokenRequest(token.hmac, -1)
         assert (await owner.call("ExpireDelegationToken", 2, removal)).error_code == 0
@@ -252,14 +252,14 @@ async def test_a_token_is_good_up_to_and_with_its_last_millisecond(
         await until.value.wait()
         now_ms = row.expires_ms + 1
         monkeypatch.setattr(logins_module, "judging_ms", lambda *_: now_ms)
-        with pytest.raises(NotYet) as until:  # it may have been renewed elsewhere
+        with pytest.raises(NotYet) as until:  # another gateway may have renewed the token
             find("SCRAM-SHA-256", token.token_id)
         await until.value.wait()
         assert find("SCRAM-SHA-256", token.token_id) is None
         now_ms = row.expires_ms
         assert find("SCRAM-SHA-256", token.token_id) is not None
         answer = await log_in_by(world.connect(), token)
-        # 0 would mean that the session has no end.
+        # 0 would mean that the session never expires.
         assert (answer.error_code, answer.session_lifetime_ms) == (0, 1)
 
 

@@ -22,7 +22,7 @@ from tidegate_runtime.secret import Secret
 
 TIMES = RefreshTimes(3600.0, 0.1, 10.0)
 PLACE = KeyPlace("https://provider.example/keys")
-SECONDS = 10.0  # for what a real server answers
+SECONDS = 10.0  # enough for an answer of a real server
 
 
 # -- when ------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ async def web_server(text: bytes, context: ssl.SSLContext | None = None) -> Asyn
         try:
             await answer(text, secured)
         except trio.BrokenResourceError:
-            return None  # it does not trust this server
+            return None  # the client does not trust this server
         return None
 
     async with trio.open_nursery() as nursery:

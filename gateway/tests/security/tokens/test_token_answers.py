@@ -1,4 +1,4 @@
-"""Every question about delegation tokens: the gateway answers as Apache Kafka did, or as listed."""
+"""Every question about delegation tokens: a gateway answers as Apache Kafka, or as listed."""
 
 from __future__ import annotations
 

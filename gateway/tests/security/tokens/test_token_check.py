@@ -1,4 +1,4 @@
-"""Tokens of identity providers: which are good, and why others are refused."""
+"""Tokens of identity providers: which are accepted, and why others are refused."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_a_token_that_names_no_key_is_of_the_first_that_fits() -> None:
 
 
 def test_what_a_key_set_holds_decides_the_algorithm() -> None:
-    """The provider's public key must not become the secret of an HMAC, which all could make."""
+    """Otherwise anyone could make an HMAC whose secret is the provider's public key."""
     provider = Provider(key_of("RS256"))
     public = provider.keys[0].as_dict(private=False)
     for algorithm in ("HS256", "none"):
@@ -146,7 +146,7 @@ def test_what_a_key_set_holds_decides_the_algorithm() -> None:
     provider.keys.append(key_of("HS256", "shared"))
     with pytest.raises(BadToken, match="algorithm is not accepted"):
         check(provider.token(provider.keys[1], "HS256"), provider)
-    with pytest.raises(UnknownKey):  # no key of EC checks what says that it is of RSA
+    with pytest.raises(UnknownKey):  # a key of EC does not check a token whose header names RSA
         check(provider.token(algorithm="RS256"), Provider(key_of("ES256")))
 
 

@@ -1,4 +1,4 @@
-"""How often the secret of a delegation token is computed, and where it must not show."""
+"""How often the secret of a delegation token is computed, and where it must not appear."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def test_logins_wait_for_the_first_by_the_same_token(autojump_clock: MockC
             codes.append((await log_in_by(world.connect(), wanted)).error_code)
 
         async with trio.open_nursery() as nursery:
-            # It gives up halfway: another request then computes in its place.
+            # This request gives up halfway, and another request then computes the secret.
             with trio.move_on_after(1):
                 key = "SCRAM-SHA-256", token.token_id
                 nursery.start_soon(machine, other)
@@ -179,7 +179,7 @@ async def test_requests_at_once_make_each_secret_once(monkeypatch: pytest.Monkey
 
 
 def test_a_key_may_hold_bytes_that_are_no_text() -> None:
-    """It may come from the environment."""
+    """The key may come from an environment variable."""
     odd = Secret(b"\xff".decode(errors="surrogateescape"))
     assert TokenSecrets(odd).of("a") == hmac.digest(b"\xff", b"a", "sha512")
 

@@ -60,8 +60,9 @@ async def test_a_login_reads_the_log_for_a_token_that_is_not_here_yet(
 async def test_a_renewal_that_is_not_here_yet_counts(
     renews: bool, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another gateway has confirmed the renewal: so the token is good, whatever this gateway has
-    read.
+    """Another gateway has acknowledged the renewal, so the token is valid.
+
+    It does not matter how much of the log this gateway has read.
     """
     async with token_world(delegation_token_expiry_time_ms="10000") as world:
         owner = await user(world)
