@@ -1,4 +1,4 @@
-"""Steps of a gateway's start: open the log, register, write its settings, check compare-and-set."""
+"""Steps of a gateway's start: open the log, register, write settings, check compare-and-set."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ async def open_patiently(open_log: Callable[[], Awaitable[MetadataLog]]) -> Meta
     """Open the log; wait while it does not answer.
 
     Raises:
-      LogMisconfigured: at once.
-      LogUnavailable: it did not answer for PATIENCE_SECONDS.
+      LogMisconfigured: raised at once, without a wait.
+      LogUnavailable: the log did not answer for PATIENCE_SECONDS.
     """
     give_up_at, said = trio.current_time() + PATIENCE_SECONDS, SaidAgain()
     while True:
@@ -61,7 +61,8 @@ async def register(coordinator: Coordinator, proposal: Register) -> int:
     """Start this gateway's incarnation.
 
     If a dead gateway has the same node id, this waits until that one's lease expires.  It measures
-    the lease on this machine's clock: if the dead gateway was the only one, no other expires it.
+    the lease on this machine's clock: if the dead gateway was the only one, no other gateway ends
+    the lease.
 
     Raises:
       NodeIdInUse: the gateway with this node id is live.
@@ -87,7 +88,7 @@ async def register(coordinator: Coordinator, proposal: Register) -> int:
             raise too_old(coordinator.state.metadata_version, proposal.highest_version)
         present = gateways.by_node_id(proposal.node_id)
         found = (present.incarnation, present.clock_ms) if present is not None else None
-        # While the log does not answer, the other gateway cannot show that it is live.
+        # While the log does not answer, the other gateway cannot show that it is alive.
         away_seconds = trio.current_time() - asked_at
         since, until = since + away_seconds, until + away_seconds
         if found != watched:
@@ -103,7 +104,7 @@ async def register(coordinator: Coordinator, proposal: Register) -> int:
 
 
 async def tell_settings(coordinator: Coordinator, cluster: ClusterSettings) -> None:
-    """Write this gateway's static settings to the log, before it serves or runs the housekeeper."""
+    """Write this gateway's static settings to the log before it serves or runs the housekeeper."""
     settings = cluster.to_tell(coordinator.incarnation)
     if settings is None:
         return
@@ -124,13 +125,15 @@ def _say_that_it_waits(node_id: int, *, is_first: bool) -> None:
 
 
 async def see_compare_and_set(log: MetadataLog, position: int) -> bool:
-    """Check that the log rejects a second entry at a position: append the position's own bytes.
+    """Check that the log rejects a second entry at a position.
 
-    A log that accepts them holds the same bytes as before, so the check changes nothing.  Returns
-    False if there is no entry at the position yet, or it is trimmed.
+    It appends the bytes that the position already holds.  If a log accepts them, its content is the
+    same as before, so the check changes nothing.  Returns False if there is no entry at the
+    position yet, or the entry is trimmed.
 
     Raises:
-      LogMisconfigured: it accepted them.  Gateways would overwrite each other's entries there.
+      LogMisconfigured: the log accepted the bytes.  On such a log, gateways would overwrite each
+        other's entries.
       TooSlowError: the log did not answer for PATIENCE_SECONDS.
     """
     with trio.fail_after(PATIENCE_SECONDS):

@@ -1,1 +1,1 @@
-"""The names of clients, their rights, and the form of guards."""
+"""Authentication of clients, their rights, and the form of guards."""

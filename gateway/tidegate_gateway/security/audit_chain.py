@@ -1,9 +1,10 @@
-"""The lines of an audit log, each of which proves all lines before it.  Pure.
+"""The lines of an audit log: the hash of each line covers all lines before it.  Pure.
 
-A line is a JSON object with the number of the line, `prev` and `hash`: the SHA-256 of the line
-before, and of this one without its own hash.  To change, remove, add or move a line breaks the
-chain there.  The chain has no secret: its end may be cut off, or all lines after a change be made
-again.  So compare a hash with one that was noted elsewhere.
+A line is a JSON object with its number, `prev` and `hash`.  `prev` is the hash of the line before;
+`hash` is the SHA-256 of this line without `hash`.  A changed, removed, added or moved line breaks
+the chain at its place.  The chain has no secret, so an attacker can cut off its end, or change a
+line and compute all later lines again.  To notice this, compare a hash with one that was noted
+elsewhere.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ BEGIN: Final = "0" * 64
 
 
 class Broken(NamedTuple):
-    """Where a chain is broken.  line: counted from 1, in the file."""
+    """A place where a chain is broken. line: the line of the file, counted from 1."""
 
     line: int
     reason: str
 
 
 class Chain:
-    """Makes the next lines.  number, last: those of the line before; see `continued`."""
+    """Makes the next lines. number, last: number and hash of the line before; see `continued`."""
 
     def __init__(self, number: int = 0, last: str = BEGIN) -> None:
         self.number = number
@@ -42,10 +43,10 @@ class Chain:
 
 
 def continued(line: bytes) -> Chain:
-    """Return the chain after a line.
+    """Return the chain that continues after a line.
 
     Raises:
-      ValueError: it is no line of an audit log.
+      ValueError: the text is no line of an audit log.
     """
     entry = _decoded(line)
     number, own = entry.get("n"), entry.get("hash")
@@ -55,10 +56,10 @@ def continued(line: bytes) -> Chain:
 
 
 class Verdict(NamedTuple):
-    """The result of a look at a chain.
+    """The result of a check of a chain.
 
-    first, last: the numbers of its first and its last line; 0 without lines.  last_hash: of the
-    last line; BEGIN without lines.
+    first, last: the numbers of its first and its last line; 0 without lines. last_hash: the hash of
+    the last line; BEGIN without lines.
     """
 
     first: int
@@ -68,10 +69,10 @@ class Verdict(NamedTuple):
 
 
 def verify(lines: Iterable[bytes]) -> Verdict:
-    """Look for each place at which a chain is broken.
+    """Find each place at which a chain is broken.
 
-    The chain may begin at any number, since older files may be elsewhere; but line 1 has none
-    before it.
+    The chain may begin at any number, since older files may be elsewhere; but no line may come
+    before number 1.
     """
     first, number, last = 0, 0, BEGIN
     broken: list[Broken] = []

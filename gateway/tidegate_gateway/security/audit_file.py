@@ -1,7 +1,8 @@
 """The file of an audit log.  Blocks.
 
-A second gateway that writes to it would break the chain for good, so a lock keeps it to one.  The
-lock is the file's: after a rename the next write makes a new file, and locks that.
+A second gateway that wrote to the file would break the chain for good, so a gateway locks the file.
+The lock is on the file, not on its path: after a rename the next write creates and locks a new
+file.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _TAIL_BYTES: Final = 1 << 20
 
 
 class NotAudit(ValueError):
-    """The file holds something else."""
+    """The file is not an audit log."""
 
 
 class InUse(OSError):
@@ -28,12 +29,12 @@ class InUse(OSError):
 class AuditFile:
     """See the module's head.
 
-    chain: continues after the last line that is whole.  A crash may have cut off what follows it;
-    the first write ends that.
+    chain: continues after the last complete line.  After a crash a partial line may follow; the
+    first write ends it with a line feed.
 
     Raises:
       InUse, NotAudit: see there.
-      OSError: it cannot be written.
+      OSError: the file cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -48,11 +49,11 @@ class AuditFile:
         self._ends_cut_line = bool(tail) and not tail.endswith(b"\n")
 
     def write(self, data: bytes) -> None:
-        """Append all bytes or none: a part of them would break the chain when they are repeated.
+        """Append all bytes or none: after a partial write, a repeated write would break the chain.
 
         Raises:
-          InUse: the path is another gateway's file by now.
-          OSError: it cannot be written.
+          InUse: another gateway now has the file at this path.
+          OSError: the file cannot be written.
         """
         held = self._held
         number = self._locked()
@@ -70,13 +71,13 @@ class AuditFile:
         self._ends_cut_line = False
 
     def close(self) -> None:
-        """Give the lock up."""
+        """Release the lock."""
         if self._held is not None:
             os.close(self._held)
             self._held = None
 
     def _locked(self) -> int:
-        """Return a descriptor of the file that has the path now, which no other gateway writes."""
+        """Return a locked descriptor of the file that is now at the path."""
         if self._held is not None and self._is_there(self._held):
             return self._held
         number = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
@@ -86,7 +87,7 @@ class AuditFile:
             os.close(number)
             raise InUse(error.errno, "another gateway writes to it") from None
         except OSError:
-            pass  # a file system of the network without locks
+            pass  # a network file system without locks
         self.close()
         self._held = number
         return number
@@ -104,10 +105,10 @@ def _tail(number: int) -> bytes:
 
 
 def _last(tail: bytes) -> Chain:
-    """Return the chain after the last line that is whole; a crash may have cut some off.
+    """Return the chain after the last complete line; a crash may have cut off a line's end.
 
     Raises:
-      NotAudit: there are lines, and none is of an audit log.
+      NotAudit: the file has lines, and none is a line of an audit log.
     """
     lines = tail.split(b"\n")[:-1]
     problem = ""

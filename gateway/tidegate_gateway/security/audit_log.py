@@ -1,10 +1,10 @@
 """The audit log of a gateway: logins, denials, and what clients changed, in a file with a chain.
 
-The answer of a request that changed something waits until its line is on the disk.  Logins and
-denials are written a moment later, so the last ones are lost if the gateway is killed.  If the disk
-does not take lines, the gateway continues: no answer waits, it keeps MAX_BYTES of them, and writes
-how many it had to drop.  Any tool may rename the file at any time; the next lines go to a new one
-(audit_file.py).
+If a request changed something, its answer waits until its line is on the disk.  Logins and denials
+are written a moment later, so the last ones are lost if the gateway is killed.  If the disk does
+not take lines, the gateway continues: answers no longer wait, the gateway keeps up to MAX_BYTES of
+lines, and later writes how many lines it had to drop.  Any tool may rename the file at any time;
+the next lines go to a new one (audit_file.py).
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ MAX_TEXT: Final = 500
 class AuditLog:
     """See the module's head.
 
-    write: appends bytes to the file and syncs it; blocks.  blocking: may leave a write to itself
-    when it is cancelled.  close: gives the file up.  lost: events that were dropped.
-    unwritten_answers: those that were given although their events were not on the disk.
+    write: appends bytes to the file and syncs it; blocks. blocking: runs the write in a thread; if
+    cancelled, it may leave the write running. close: closes the file. lost: the number of dropped
+    events. unwritten_answers: the number of answers that were sent before their events were on the
+    disk.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class AuditLog:
         self._noted_bytes += len(line)
 
     def close(self) -> None:
-        """Give the file up, unless a thread still writes to it."""
+        """Close the file, unless a thread still writes to it."""
         if self._under_way is None:
             self._close()
 
@@ -103,7 +104,7 @@ class AuditLog:
             self.unwritten_answers += 1
 
     async def run(self) -> None:
-        """Write forever: lines that an answer waits for at once, other lines a moment later."""
+        """Write forever: at once if an answer waits for a line, else a moment later."""
         while True:
             with trio.move_on_after(AGAIN_SECONDS if self._has_failed else EVERY_SECONDS):
                 await self._is_awaited.wait()
@@ -112,12 +113,16 @@ class AuditLog:
 
     async def end(self) -> None:
         """Write what is left, and that the gateway stops."""
-        await self.flush()  # first, to make room: the last lines may have to tell what was lost
+        # flush first to make room: the last lines may have to say how many events were lost
+        await self.flush()
         self.note("stopped")
         await self.flush()
 
     async def flush(self) -> None:
-        """Write what is not written yet; keep it if that fails.  One caller at a time."""
+        """Write the lines that are not written yet; keep them if the write fails.
+
+        One caller at a time.
+        """
         if self._under_way is None and self._unwritten:
             await self._begin(_Write(bytes(self._unwritten)))
         if self._under_way is not None:
@@ -126,7 +131,7 @@ class AuditLog:
         turn.set()
 
     async def _begin(self, write: _Write) -> None:
-        # Not cancelled within: lines that are written a second time break the chain.
+        # No cancellation here: lines that are written a second time would break the chain.
         self._under_way = write
         with trio.CancelScope(shield=True, deadline=trio.current_time() + WRITE_SECONDS):
             await self._blocking.run(partial(write.do, self._write))
@@ -150,7 +155,10 @@ class AuditLog:
 
 
 class _Write:
-    """One write, which may outlast the wait for it.  error: "" once the data is on the disk."""
+    """One write, which may last longer than its caller waits.
+
+    error: "" once the data is on the disk.
+    """
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -169,7 +177,7 @@ class _Write:
 
 
 def _bounded(value: object) -> object:
-    """Return a value of which a line can hold all: clients choose names, and how many."""
+    """Return a value, shortened to fit a line: clients choose names, and how many they send."""
     if isinstance(value, str):
         return value if len(value) <= MAX_TEXT else f"{value[:MAX_TEXT]}..."
     if isinstance(value, list):
@@ -184,7 +192,7 @@ def open_audit_log(path: str, blocking: Blocking, now_ms: Callable[[], int]) -> 
     """Open the file and continue after its last line.  Reads the file, so it blocks.
 
     Raises:
-      SettingsError: it cannot be written, is another gateway's, or is no audit log.
+      SettingsError: the file cannot be written, is in use by another gateway, or is no audit log.
     """
     try:
         file = AuditFile(Path(path))

@@ -1,4 +1,4 @@
-"""The thread of an audit log: no other work can keep it waiting."""
+"""The thread of an audit log, which does no other work, so that no write waits for other work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 class AuditThread:
     """See Blocking; one function at a time.
 
-    A caller that is cancelled leaves the function to itself: a disk may never answer.
+    If the caller is cancelled, it does not wait for the function: a disk may never answer.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """The rights of one client, and the authority that decides them.
 
-Decisions are kept until the ACLs change, so that a client that repeats its requests costs one look
-into a table each.  A denial is logged once while it is kept, as Kafka's authorizer logs denials.
+Decisions are cached until the ACLs change, so a repeated request costs one table lookup.  As by
+Kafka's authorizer, denials are logged; each one is logged once while it is cached.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..audit import Audit
 from ..network.call import Peer, Rights
 from .hosts import host_of
 
-_log = structlog.get_logger("tidegate.authorizer", UNLIMITED)  # note_denied() bounds them
+_log = structlog.get_logger("tidegate.authorizer", UNLIMITED)  # note_denied() limits these lines
 
 MAX_KEPT: Final = 2_000
 """Decisions of one client; a request that names more costs their look-ups again."""
@@ -39,12 +39,12 @@ _Question: TypeAlias = tuple[Operation, ResourceType, str]
 class Authority:
     """Decides by the cluster's ACLs; one for all clients of a gateway.
 
-    denials: how many decisions were no.  Of those, MAX_LINES a minute are logged: a client that
-    asks for many names must not fill the log.
+    denials: the number of denials.  At most MAX_LINES denials a minute are logged, so that a client
+    that asks for many names does not fill the log.
 
     Args:
       now: seconds of a monotonic clock.
-      audit: takes note of denials, too; None without an audit log.
+      audit: also records denials; None without an audit log.
     """
 
     def __init__(
@@ -108,11 +108,11 @@ class ClientRights:
         self.principal = principal
         self.host = host
         self._authority = authority
-        # By operation and type, then by name: members of an enum are slow keys.
+        # By operation and type, then by name: enum members are slow as dict keys.
         self._kept: dict[int, dict[str, bool]] = {}
         self._any: dict[int, bool] = {}  # by operation and type
         self._count = 0
-        self._told: set[_Question] = set()  # the denials that are logged
+        self._told: set[_Question] = set()  # the denials that have been logged
         self._as_of = -1
 
     def may(self, operation: Operation, kind: ResourceType, name: str) -> bool:

@@ -19,7 +19,7 @@ STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 def authority_of(
     settings: BrokerSettings, acls: AclTable, now: Callable[[], float], audit: Audit | None
 ) -> Authority | None:
-    """Return the authority that the settings ask for; None if they name no authorizer.
+    """Return the authority that the settings configure; None if they name no authorizer.
 
     now, audit: see Authority.
 

@@ -1,6 +1,6 @@
-"""A guard holds the requests of one API to their client's rights.
+"""A guard checks the requests of one API against the client's rights.
 
-A guard is a generator, so that it decides without waiting:
+A guard is a generator, so it decides without awaiting anything:
 
     yield request      passes the part of the request that the client may do to the handler, and is
                        sent the handler's response
@@ -10,9 +10,9 @@ A guard is a generator, so that it decides without waiting:
     return response    ends with the answer to the client
 
 A guard that returns before it has yielded a request refuses all of it, and the handler is not
-asked.  It may change the request and the response, since both are this call's alone.  It must look
-up nothing by a name that the client has no right to: a denial neither reads the log nor shows that
-the name exists.
+asked.  A guard may change the request and the response, since no other call uses them.  It must not
+look up a name that the client has no right to.  So a denial neither causes a read of the log nor
+reveals that the name exists.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _Item = TypeVar("_Item")
 
 
 class Ask(Enum):
-    """The questions of a guard; see the module's head."""
+    """The requests of a guard to its caller; see the module's docstring."""
 
     CATCH_UP = "catch up"
     PAUSE = "pause"
@@ -49,8 +49,8 @@ Guarding: TypeAlias = Generator[Any, Any, Any]
 class Caller:
     """The client of a request.
 
-    version: of its API.  topics: to find the names of ids.  creates_topics: whether metadata may
-    create topics here (auto.create.topics.enable).  may_have_tokens: see Peer.
+    version: the request's API version. topics: finds the name of a topic id.  creates_topics:
+    whether metadata may create topics here (auto.create.topics.enable).  may_have_tokens: see Peer.
     """
 
     rights: Rights
@@ -60,7 +60,7 @@ class Caller:
     may_have_tokens: bool = True
 
     def may_topic(self, operation: Operation, name: str) -> bool:
-        """Return whether the client may do this with the topic of that name."""
+        """Return whether the client may do this with the topic of this name."""
         return self.rights.may(operation, ResourceType.TOPIC, name)
 
     def may_group(self, operation: Operation, group_id: str) -> bool:
@@ -76,7 +76,10 @@ class Caller:
         return self.rights.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def sees_cluster(self, operation: Operation) -> bool:
-        """Do the same as `may_cluster` where another right may do instead: it is not logged."""
+        """Return the same as `may_cluster` without logging a denial.
+
+        It is for cases where another right may suffice.
+        """
         return self.rights.sees(operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def sees_topic(self, name: str) -> bool:
@@ -84,12 +87,12 @@ class Caller:
         return self.rights.sees(Operation.DESCRIBE, ResourceType.TOPIC, name)
 
     def bits(self, operations: Iterable[Operation], kind: ResourceType, name: str) -> int:
-        """Return those of the operations that the client may do, as a bit set (KIP-430)."""
+        """Return which of the operations the client may do, as a bit set (KIP-430)."""
         sees = self.rights.sees
         return sum(1 << each for each in operations if sees(each, kind, name))
 
     def name_of(self, topic_id: bytes) -> str | None:
-        """Return the name of a topic's shown id; None if no topic here has it."""
+        """Return the name of the topic with this id, as clients see ids; None if there is none."""
         topic = self.topics.by_shown_id.get(topic_id)
         return topic.name if topic is not None else None
 
@@ -113,7 +116,7 @@ def parted(
 def whole(operation: Operation, refuse: Callable[[Any, int], Any]) -> Guard:
     """Return a guard of requests that need a right on the cluster.
 
-    refuse: makes the answer to a request, in a version, that the client may not make.
+    refuse: makes the answer, for the request's version, if the client lacks the right.
     """
 
     def guard(caller: Caller, request: Any) -> Guarding:
@@ -125,7 +128,7 @@ def whole(operation: Operation, refuse: Callable[[Any, int], Any]) -> Guard:
 
 
 def denied_whole(messages: ModuleType) -> Callable[[Any, int], Any]:
-    """Return a function that refuses a whole request without a right on the cluster, with a text.
+    """Return a function that refuses a request, with a text, for lack of a right on the cluster.
 
     messages: the generated module of the API.
     """

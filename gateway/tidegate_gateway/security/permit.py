@@ -1,4 +1,4 @@
-"""The rights for which a request is served, noted to be looked up again when it is decided.
+"""Notes the rights that allowed a request, so that they are checked again when it is decided.
 
 See tidegate_coordination/coordinator/permits.py.
 """
@@ -16,7 +16,7 @@ from ..network.call import Rights
 
 
 class NotedRights:
-    """A client's rights, and the ones that one request needs.
+    """A client's rights, which notes the rights that one request used.
 
     as_of: see Permit.
     """
@@ -67,7 +67,7 @@ class NotedRights:
 
 @contextmanager
 def proposing_by(rights: NotedRights) -> Generator[None]:
-    """Let the proposals of this block hold only as long as the rights that were noted."""
+    """Make the proposals of this block valid only as long as the client has the noted rights."""
     token = PERMIT.set(rights)
     try:
         yield

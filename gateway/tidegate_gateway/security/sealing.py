@@ -1,14 +1,14 @@
 """Seals SCRAM credentials for the metadata log, its snapshots and its backups.  Pure.
 
-AES-256-GCM under metadata.secret.key.  User, mechanism, iterations and tenant are bound to what is
-sealed: a row that is moved to another user, or changed, cannot be opened.  The gateway that
-proposes draws the nonce; the fold of the log sees only sealed bytes.  Beside them is an id of the
-key, from which the key cannot be computed; so rows of former keys can be opened, too, with
+AES-256-GCM under metadata.secret.key.  The seal also covers user, mechanism, iterations and tenant:
+a row that was changed, or moved to another user, cannot be opened.  The gateway that proposes a row
+draws its nonce; the fold of the log sees only sealed bytes.  Each row has an id of its key, from
+which the key cannot be computed.  So a gateway also opens rows of former keys, with
 metadata.secret.old.keys.
 
-A gateway that lacks a key of the log does not start: it would refuse logins with good passwords,
-user by user, and an operator would look for the fault at the clients.  One that meets such a row
-later refuses only that login, and logs an error (upkeep/resealing.py).
+A gateway that lacks a key of the log does not start: it would refuse some users' correct passwords,
+and an operator would look for the fault at the clients.  If a row of a missing key appears later,
+the gateway refuses only that login, and logs an error (upkeep/resealing.py).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _encode = msgspec.msgpack.encode
 
 
 class _Key:
-    """One key of the settings.  Its text is random, so one HMAC makes a key of it."""
+    """One key of the settings.  Its text is random, so a single HMAC suffices to derive the key."""
 
     def __init__(self, text: Secret) -> None:
         made_of = text.reveal_bytes()
@@ -61,9 +61,9 @@ class Sealing:
     """The keys of a gateway.
 
     Args:
-      key: seals and opens; an empty one for a gateway that seals nothing.
+      key: seals and opens; empty if the gateway seals nothing.
       old_keys: only open.
-      random_bytes: unpredictable; for nonces.
+      random_bytes: returns unpredictable bytes, for nonces.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Sealing:
         return self._key is not None
 
     def sealed(self, credential: ScramCredential) -> SealedCredential:
-        """Return a credential as the log is to keep it; for a gateway that seals."""
+        """Return the sealed credential, for the log.  Call it only if `seals`."""
         assert self._key is not None
         nonce = self._random_bytes(NONCE_BYTES)
         secrets = _encode((credential.salt, credential.stored_key, credential.server_key))
@@ -92,7 +92,7 @@ class Sealing:
         """Return a credential that can be used.
 
         Raises:
-          CannotOpen: its key is not here, or it was changed.
+          CannotOpen: this gateway lacks its key, or the row was changed.
         """
         if isinstance(kept, ScramCredential):
             return kept
@@ -113,17 +113,17 @@ class Sealing:
         return ScramCredential(*about, salt, stored_key, server_key, kept.iterations)
 
     def is_current(self, kept: KeptCredential) -> bool:
-        """Return whether a credential is sealed with the key that seals."""
+        """Return whether a credential is sealed with the current key."""
         if self._key is None or isinstance(kept, ScramCredential):
             return False
         return kept.key_id == self._key.key_id
 
     def needs_old_key(self, kept: KeptCredential) -> bool:
-        """Return whether a credential is sealed, and not with the key that seals."""
+        """Return whether a credential is sealed, but not with the current key."""
         return isinstance(kept, SealedCredential) and not self.is_current(kept)
 
     def missing(self, credentials: Iterable[KeptCredential]) -> list[SealedCredential]:
-        """Return the credentials whose key is not here."""
+        """Return the credentials whose key this gateway lacks."""
         return [
             each
             for each in credentials
@@ -132,7 +132,7 @@ class Sealing:
 
 
 def _bound(about: KeptCredential) -> bytes:
-    """Return the associated data; an array, so that no two rows have the same."""
+    """Return the associated data: an array, so that different rows never have the same data."""
     return _encode(("scram", _TENANT, about.user, int(about.mechanism), about.iterations))
 
 
@@ -149,10 +149,11 @@ def sealing_of(settings: BrokerSettings, random_bytes: Callable[[int], bytes]) -
 
 
 def checked_key(name: str, key: Secret) -> Secret:
-    """Return a key that is empty, or long enough and fit for a list of keys.
+    """Return a key, after a check that it is empty, or long enough and fit for a list of keys.
 
     Raises:
-      SettingsError: it is too short, or could not stand in metadata.secret.old.keys one day.
+      SettingsError: the key is too short, or could not be an item of metadata.secret.old.keys
+        later.
     """
     text = key.reveal()
     if any(each == "," or each.isspace() for each in text):

@@ -1,11 +1,11 @@
 """The settings of this gateway, checked against the table of all settings.
 
-Passwords, tokens, keys, and addresses that may hold one stand apart, as Secrets; of those `static`
-has only the names, so nothing that reads or shows it can show one.
+Passwords, tokens, keys, and addresses that may hold one are kept apart, as Secrets.  `static` has
+only their names, so code that reads or shows `static` cannot show a secret.
 
 A value is looked up in this order: dynamic config of this node, dynamic config of all nodes, static
-setting of the start, default.  As in Kafka, only some names can change while the gateway runs; the
-rules refuse dynamic configs of other names.
+setting (given at the start), default.  As in Kafka, only some names can change while the gateway
+runs; the rules refuse dynamic configs of other names.
 """
 
 from __future__ import annotations
@@ -43,10 +43,9 @@ def _no_secrets() -> dict[str, Secret]:
 class BrokerSettings:
     """Settings by name.
 
-    static: name -> text of the settings given at the start; HIDDEN for those in `secrets`.
-    dynamic, dynamic_default: see `current`.  No client may set a secret, but one that an earlier
-    release took may be there: it has no effect, and is not shown.
-    secrets: by name; taken out of `static`.
+    static: name -> text of the settings given at the start; HIDDEN for those in `secrets`. dynamic,
+    dynamic_default: see `current`.  No client may set a secret there.  If an earlier release
+    accepted one, it has no effect, and is not shown. secrets: by name; taken out of `static`.
 
     Raises:
       SettingsError: an unknown name, or an invalid value.
@@ -72,7 +71,7 @@ class BrokerSettings:
         object.__setattr__(self, "secrets", secrets)
 
     def is_set(self, name: str) -> bool:
-        """Return whether the static or a dynamic config sets a value, so that no default holds."""
+        """Return whether a static setting or a dynamic config sets a value."""
         return any(name in each for each in (self.static, self.dynamic, self.dynamic_default))
 
     def int(self, name: str) -> int:
@@ -95,20 +94,23 @@ class BrokerSettings:
         return value
 
     def text(self, name: str) -> str:
-        """Return the text as it was set, or the default's; "" if there is none.  Not of secrets."""
+        """Return the text as it was set, or the default; "" if there is neither.
+
+        Not for secrets.
+        """
         assert not BROKER_CONFIGS[name].is_sensitive, f"{name} is a secret"
         text = self._layers().text(name)
         return "" if text is None else text.strip()
 
     def secret(self, name: str) -> Secret:
-        """Return a secret as it was set, or the default; an empty one if there is none."""
+        """Return a secret as it was set, or the default; an empty secret if there is neither."""
         definition = BROKER_CONFIGS[name]
         assert definition.is_sensitive, f"{name} is no secret"
         found = self.secrets.get(name)
         return Secret((definition.default or "") if found is None else found.reveal().strip())
 
     def items(self, name: str) -> tuple[str, ...]:
-        """Return the items of a list; none if it is not set and has no default."""
+        """Return the items of a list; empty if the list is not set and has no default."""
         if self._layers().text(name) is None:
             return ()
         value = self._value(name)
@@ -118,7 +120,7 @@ class BrokerSettings:
     def listener_text(self, listener: str, name: str, mechanism: str = "") -> str:
         """Return the value for a mechanism of a listener, else for the listener, else for all.
 
-        It is "" if none is set.  Do not call it for secrets.
+        The value is "" if none of them is set.  Do not call it for secrets.
         """
         assert not BROKER_CONFIGS[name].is_sensitive, f"{name} is a secret"
         names = [listener_config(listener, name, mechanism)] if mechanism else []
@@ -127,7 +129,7 @@ class BrokerSettings:
         return self.text(name) if own is None else own.strip()
 
     def listener_secret(self, listener: str, name: str, mechanism: str = "") -> Secret:
-        """Return a secret as listener_text() finds a text."""
+        """Return a secret, looked up in the same order as by listener_text()."""
         names = [listener_config(listener, name, mechanism)] if mechanism else []
         names.append(listener_config(listener, name))
         own = next((self.secrets[each] for each in names if each in self.secrets), None)
@@ -139,18 +141,21 @@ class BrokerSettings:
 
     @property
     def meaningless(self) -> list[str]:
-        """The static names that Kafka knows and that have no effect here."""
+        """The names of static settings that Kafka knows, and that have no effect here."""
         known = self.static.keys() - REMOVED_SETTINGS
         definitions = ((name, static_definition(name)) for name in known)
         return sorted(name for name, each in definitions if each is None or not each.meaningful)
 
     @property
     def removed(self) -> list[str]:
-        """The static names that only earlier releases had."""
+        """The names of static settings that only earlier releases had."""
         return sorted(self.static.keys() & REMOVED_SETTINGS)
 
     def layers(self, configs: ConfigTable) -> BrokerLayers:
-        """Return all layers, with the state's dynamic ones: for topic configs, DescribeConfigs."""
+        """Return all layers, with the state's dynamic configs.
+
+        Topic configs and DescribeConfigs use them.
+        """
         return self.current(configs)._layers()
 
     def current(self, configs: ConfigTable) -> BrokerSettings:
@@ -163,7 +168,7 @@ class BrokerSettings:
         return BrokerLayers(self.dynamic, self.dynamic_default, self.static)
 
     def _value(self, name: str) -> Value:
-        """Return the first valid value: earlier releases may have accepted invalid configs."""
+        """Return the first valid value, since earlier releases may have accepted invalid ones."""
         definition = BROKER_CONFIGS[name]
         for layer in (self.dynamic, self.dynamic_default):
             with suppress(InvalidConfig, KeyError):

@@ -1,8 +1,8 @@
-"""Values that stand elsewhere: ${env:NAME}, ${file:PATH:KEY}, ${dir:PATH:KEY} (KIP-297, KIP-421).
+"""Values from other places: ${env:NAME}, ${file:PATH:KEY}, ${dir:PATH:KEY} (KIP-297, KIP-421).
 
 As in Kafka, a provider is named in `config.providers`, and `config.providers.NAME.class` says which
-of Kafka's classes it is.  Values are looked up once, at the start, and only in settings that are
-given there: a value of a dynamic config is text.  No error names a value.
+of Kafka's classes it is.  Such values are looked up once, at the start, and only in static
+settings; in a dynamic config, ${...} is plain text.  No error shows a value.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def is_of_provider(name: str) -> bool:
 
 
 def with_provided(texts: Texts, environ: Mapping[str, str]) -> Texts:
-    """Return the settings with all values looked up, and without those of providers.
+    """Return the settings with all values looked up, and without the settings of providers.
 
     Raises:
       BadSource: a provider is not known, or does not have a value.
@@ -47,7 +47,7 @@ def _looked_up(name: str, text: str, providers: Mapping[str, _Provider]) -> str:
     def value(match: re.Match[str]) -> str:
         provider = providers.get(match[1])
         if provider is None:
-            return match[0]  # as Kafka leaves it
+            return match[0]  # Kafka leaves the text unchanged, too
         try:
             return provider(match[2] or "", match[3])
         except BadSource as error:

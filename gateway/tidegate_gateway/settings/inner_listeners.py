@@ -1,6 +1,6 @@
 """The listeners for other gateways and for operators, not for clients of Kafka.
 
-Their ssl.* settings are found as those of a client's listener of the same name, such as
+Their ssl.* settings are found by their names, as for a listener of clients, such as
 listener.name.peer.ssl.keystore.location.
 """
 
@@ -22,7 +22,10 @@ _PROTOCOLS: Final = {PEER: "peer.security.protocol", ADMIN_LISTENER: "admin.secu
 
 
 def inner_tls_listeners(settings: BrokerSettings) -> tuple[str, ...]:
-    """Return the names of those that speak TLS.  A gateway without peer.listener asks others by it.
+    """Return the names of the inner listeners with TLS.
+
+    A gateway without peer.listener also needs the settings of `peer`, to send requests to other
+    gateways.
 
     Raises:
       SettingsError: a listener of clients has the same name.
@@ -46,7 +49,7 @@ def refuse_token_in_clear(settings: BrokerSettings) -> None:
     """Check that secrets do not leave this machine without TLS.
 
     Raises:
-      SettingsError: one does, and allow.plaintext.listeners does not allow it.
+      SettingsError: a secret would, and allow.plaintext.listeners does not allow it.
     """
     if settings.bool("allow.plaintext.listeners"):
         return
@@ -55,7 +58,8 @@ def refuse_token_in_clear(settings: BrokerSettings) -> None:
         address = settings.text(listener)
         if not settings.secret(token) or settings.text(setting) == SSL:
             continue
-        # Without a peer.listener of its own, a gateway sends the token to those of others.
+        # A gateway without a peer.listener still sends the token to the peer listeners of other
+        # gateways.
         is_near = is_this_machine(host_port(listener, address)[0]) if address else name != PEER
         if not is_near:
             raise SettingsError(

@@ -19,7 +19,7 @@ _ADDRESSES: Final = ("admin.listener", "peer.listener", "peer.advertised.listene
 
 
 def known_hosts(settings: BrokerSettings, *machine: str) -> KnownHosts:
-    """Return the hosts that need no token.  machine: its own names.
+    """Return the hosts that need no token. machine: the names of this machine.
 
     Raises:
       SettingsError: a text is not an address.

@@ -1,9 +1,10 @@
 """Reads addresses from `listeners` and `advertised.listeners`: Kafka's `NAME://host:port`.
 
 With an empty host a gateway listens on all addresses and advertises this machine's name, as in
-Kafka.  With 0.0.0.0 and [::] it listens on all addresses, too, but no client can connect to these,
-so they need an advertised address.  The listeners in controller.listener.names are only for Kafka's
-controllers, and closed to clients; a gateway has no controller, and skips them.
+Kafka.  With 0.0.0.0 or [::] it also listens on all addresses.  No client can connect to these two,
+so such a listener needs an advertised address.  In Kafka, the listeners in
+controller.listener.names are only for controllers, not for clients.  A gateway has no controller,
+and skips these listeners.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from tidegate_runtime.settings_texts import SettingsError
 
 from .broker_settings import BrokerSettings
 
-# Kafka's default listens on all addresses.  This one does not, since there are no passwords yet.
+# Kafka's default listens on all addresses.  This default does not, since no login is configured
+# yet.
 DEFAULT_LISTENERS: Final = "PLAINTEXT://127.0.0.1:9092"
 
 
 class Protection(NamedTuple):
-    """The protection that a security protocol gives."""
+    """The protection that a security protocol gives: TLS, a login, or both."""
 
     is_tls: bool
     is_sasl: bool
@@ -102,10 +104,10 @@ def tls_listeners(settings: BrokerSettings) -> tuple[str, ...]:
 
 
 def refuse_open_listeners(settings: BrokerSettings, addresses: Iterable[ListenerAddress]) -> None:
-    """Check that listeners without TLS and without a login are on this machine only.
+    """Check that only this machine can reach listeners without TLS and without a login.
 
     Raises:
-      SettingsError: one is not, and allow.plaintext.listeners does not allow it.
+      SettingsError: others can reach one, and allow.plaintext.listeners does not allow it.
     """
     if settings.bool("allow.plaintext.listeners"):
         return
@@ -134,7 +136,7 @@ def advertised_endpoints(
 
     Args:
       bound: the addresses that this gateway has bound.
-      host_name: this machine's, for listeners without a host.
+      host_name: the name of this machine, for listeners without a host.
 
     Raises:
       SettingsError: clients cannot connect to a listener, or advertised.listeners names an unknown
@@ -152,7 +154,7 @@ def advertised_endpoints(
 
 
 def controller_listeners(settings: BrokerSettings) -> tuple[str, ...]:
-    """Return the names of the listeners that are skipped, as they are for Kafka's controllers.
+    """Return the names of the listeners for Kafka's controllers, which a gateway skips.
 
     Raises:
       SettingsError: names the wrong item.

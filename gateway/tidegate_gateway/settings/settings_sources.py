@@ -28,9 +28,9 @@ from .config_providers import is_of_provider, with_provided
 from .service_links import is_service_link
 
 PREFIX: Final = "TIDEGATE_"
-# `tidegate pipeline` reads these; it may have the same environment.
+# `tidegate pipeline` reads these variables, and may run in the same environment.
 PIPELINE_PREFIX: Final = "TIDEGATE_PIPELINE_"
-# The containers of Apache Kafka read these.  Names that are no settings are passed over.
+# Apache Kafka's container images read these variables.  Those that are no settings are ignored.
 KAFKA_PREFIX: Final = "KAFKA_"
 MAX_FILE_BYTES: Final = 1 << 20
 
@@ -43,14 +43,14 @@ def gather(
     environ: Mapping[str, str],
     assignments: Iterable[str],
 ) -> BrokerSettings:
-    """Read all sources and return the settings; later ones win.
+    """Read all sources and return the settings; later sources win.
 
     Args:
-      defaults: below all sources, but above the table's own defaults.
+      defaults: override the table's defaults; any source overrides them.
       assignments: "name=value", from the command line.
 
     Raises:
-      BadSource: a source cannot be read, or it names an unknown setting, or a value is invalid.
+      BadSource: a source cannot be read or names an unknown setting, or a value is invalid.
     """
     texts = dict(defaults)
     if toml_file is not None:
@@ -68,8 +68,9 @@ def gather(
 
 
 def secrets_in_view(assignments: Iterable[str]) -> list[str]:
-    """Return the names of secrets on the command line, which `ps` shows to all users of the
-    machine.  A value from elsewhere (config_providers.py) and an address without a secret are none.
+    """Return the names of secrets on the command line, which `ps` shows to all users.
+
+    References to other places (config_providers.py) and addresses without a secret do not count.
     """
     return [name for name, text in read_assignments(assignments).items() if _is_in_view(name, text)]
 
@@ -104,7 +105,7 @@ def _toml(content: str, file: Path) -> Texts:
 
 
 def _are_properties(content: str, source: str) -> bool:
-    """Return whether a text that is no TOML reads as settings of a server.properties."""
+    """Return whether a text that is no TOML can be read as a server.properties file."""
     try:
         return bool(read_properties(content, source).keys() & BROKER_CONFIGS.keys())
     except BadSource:
@@ -112,7 +113,7 @@ def _are_properties(content: str, source: str) -> bool:
 
 
 def _known(texts: Texts, source: str) -> Texts:
-    """Refuse unknown names: else a misspelt one would be ignored."""
+    """Refuse unknown names; otherwise a misspelt name would be ignored."""
     for name in texts:
         if not _is_accepted(name):
             raise BadSource(f"{source}: unknown setting {name}{_nearest(name)}")
@@ -130,7 +131,9 @@ def _nearest(name: str) -> str:
 
 
 def from_environment(environ: Mapping[str, str]) -> Texts:
-    """Read TIDEGATE_LISTENERS for listeners, and below it KAFKA_LISTENERS, as Kafka's image does.
+    """Read variables such as TIDEGATE_LISTENERS, which override those such as KAFKA_LISTENERS.
+
+    The KAFKA_ names are those of Kafka's image.
 
     Skips names of the pipeline, and variables of Kubernetes for Services called tidegate.
 
@@ -152,7 +155,7 @@ def from_environment(environ: Mapping[str, str]) -> Texts:
 
 
 def settings_in(environ: Mapping[str, str]) -> list[str]:
-    """Return the TIDEGATE_ variables that a gateway would read or refuse; not those of KAFKA_."""
+    """Return the TIDEGATE_ variables that a gateway would read or refuse."""
     return [
         key
         for key, text in _with_prefix(environ, PREFIX)

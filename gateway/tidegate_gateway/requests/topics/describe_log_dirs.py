@@ -1,8 +1,9 @@
 """DescribeLogDirs: versions 1-5.
 
 The answer has one directory, which stands for the object store.  A gateway lists the partitions of
-which Metadata shows it as a replica, so tools that add up all brokers count a partition as often as
-Metadata says.  Sizes are the bytes of all live batches; the store's capacity is unknown (-1).
+which Metadata shows it as a replica.  So tools that add up all brokers count each partition once
+per replica in Metadata.  Sizes are the bytes of all live batches; the store's capacity is unknown
+(-1).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ LOG_DIR = "/object-store"
 
 @dataclass(frozen=True, slots=True)
 class DescribeLogDirsHandler:
-    """node_id: this gateway's."""
+    """node_id: the node id of this gateway."""
 
     coordinator: Coordinator
     cluster_view: ClusterView
@@ -60,7 +61,7 @@ class DescribeLogDirsHandler:
         return DescribeLogDirsResponse(results=[result])
 
     def _asked(self, request: DescribeLogDirsRequest) -> Iterator[tuple[str, list[int] | None]]:
-        """Yield names and partitions; None for all of them."""
+        """Yield topic names with the requested partitions; None stands for all partitions."""
         if request.topics is None:
             return ((name, None) for name in tuple(self.coordinator.state.topics.by_name))
         return ((each.topic, each.partitions) for each in request.topics)

@@ -1,7 +1,7 @@
 """DescribeTopicPartitions: version 0 (KIP-966).
 
 Topics are sorted by name.  An answer holds at most as many partitions as the client or
-`max.request.partition.size.limit` allow; its cursor says where the next one begins.
+`max.request.partition.size.limit` allow; its cursor says where the next answer begins.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class DescribeTopicPartitionsHandler:
     async def handle(
         self, call: Call, request: DescribeTopicPartitionsRequest
     ) -> DescribeTopicPartitionsResponse:
-        """Answer about all topics, or the requested ones, from the cursor on."""
+        """Describe the requested topics, or all topics if none is named, from the cursor on."""
         if _is_wrong(request):
             return _refused(request)
         known = self.coordinator.state.topics.by_name
@@ -79,7 +79,7 @@ class DescribeTopicPartitionsHandler:
 
 
 class _Page:
-    """An answer that fills."""
+    """An answer that is being filled."""
 
     def __init__(self, view: ListenerView, partitions: PartitionTable, room: int) -> None:
         self._view = view
@@ -148,7 +148,7 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _is_wrong(request: DescribeTopicPartitionsRequest) -> bool:
-    """Check that a cursor names a requested topic and a partition."""
+    """Return whether a cursor names a topic that is not requested, or a negative partition."""
     cursor = request.cursor
     if cursor is None:
         return False

@@ -1,8 +1,8 @@
 """ElectLeaders: versions 0-2.
 
 Differs from Kafka: the first replica of every partition leads it, so no election is ever needed.
-Each named partition gets ELECTION_NOT_NEEDED; a request for all partitions gets none, as in a Kafka
-cluster at rest. timeout_ms is ignored.
+Each named partition gets ELECTION_NOT_NEEDED; a request for all partitions gets an empty list, as
+from a Kafka cluster that needs no election. timeout_ms is ignored.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ElectLeadersHandler:
 
 
 def _unknown_type(request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """Refuse the whole and each partition, as Kafka does; version 0 has no election type."""
+    """Refuse the request and each partition, as Kafka does; version 0 has no election type."""
     code, text = ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
     rows = [
         ReplicaElectionResult(

@@ -30,7 +30,9 @@ MAX_PAGE: Final = 10_000
 
 
 def guard_create_topics(caller: Caller, request: create_topics.CreateTopicsRequest) -> Guarding:
-    """CREATE on the cluster, or of each topic.  DESCRIBE_CONFIGS shows the configs of a new one.
+    """CREATE on the cluster, or of each topic.
+
+    A client with DESCRIBE_CONFIGS of a new topic is shown its configs.
 
     Repeated names go to the handler, which refuses them.
     """
@@ -83,8 +85,9 @@ def guard_create_partitions(
 def guard_delete_topics(caller: Caller, request: delete_topics.DeleteTopicsRequest) -> Guarding:
     """DELETE on the cluster, or DESCRIBE and DELETE of each topic.
 
-    A client that may only describe a topic learns that it is not there.  Answers are in the order
-    of their names and ids, so that their places do not show that a topic exists.
+    A client that may describe a topic, but not delete it, is still told if the topic does not
+    exist.  Answers are sorted by name and id, so that their order does not reveal whether a topic
+    exists.
     """
     named = [delete_topics.DeleteTopicState(name) for name in request.topic_names]
     asked = [*request.topics, *named]
@@ -113,8 +116,9 @@ def _place(result: delete_topics.DeletableTopicResult) -> tuple[str, bytes]:
 
 
 def _is_unknown(caller: Caller, asked: delete_topics.DeleteTopicState) -> bool:
-    """Return whether the log must be read to its end: it may have an id, or a name that the client
-    may see.
+    """Return whether a topic is unknown here, and the client may know whether it exists.
+
+    The gateway then reads the log to its end.
     """
     if asked.name is None:
         return asked.topic_id != ZERO_UUID and caller.name_of(asked.topic_id) is None
@@ -126,11 +130,12 @@ def _may_delete(
     asked: delete_topics.DeleteTopicState,
     counts: Counter[tuple[str | None, bytes]],
 ) -> bool:
-    """Return whether the handler may have it.
+    """Return whether a row may go to the handler.
 
-    It refuses repeated topics, and topics with both name and id, or neither; they need no right.
-    It must count as the handler counts: of a pair of rows that it takes for a repeat, and the
-    handler does not, one would be deleted.
+    The handler refuses repeated topics, and rows with both name and id, or neither; so such rows
+    need no right.  This function must count repeats exactly as the handler does.  If it took two
+    rows for a repeat and the handler did not, the handler would delete a topic without a check of
+    the right.
     """
     name, topic_id = asked.name, asked.topic_id
     has_one = (name is None) != (topic_id == ZERO_UUID)
@@ -167,8 +172,8 @@ def guard_describe_topic_partitions(
 ) -> Guarding:
     """DESCRIBE of each topic; without names, all that the client may describe.
 
-    The handler pages over the names that it gets, and its cursor names the next one, so it gets
-    visible ones only.
+    The handler pages over the names that it gets, and its cursor names the next topic.  So it gets
+    only topics that the client may see.
     """
     denied: list[describe_topic_partitions.TopicRequest] = []
     if request.topics:
@@ -196,7 +201,7 @@ def guard_describe_topic_partitions(
 def _visible(
     caller: Caller, request: describe_topic_partitions.DescribeTopicPartitionsRequest
 ) -> Generator[Ask, None, list[str]]:
-    """Return visible names in order, from the cursor on; not more than a page can hold, and one."""
+    """Return visible names in order, from the cursor on: at most one more than a page can hold."""
     first = request.cursor.topic_name if request.cursor is not None else ""
     most = min(max(request.response_partition_limit, 1), MAX_PAGE) + 1
     names = iter(tuple(caller.topics.by_name))
@@ -221,7 +226,7 @@ _AskedCursor: TypeAlias = describe_topic_partitions.DescribeTopicPartitionsReque
 def _cursor_of_all(
     request: describe_topic_partitions.DescribeTopicPartitionsRequest, visible: list[str]
 ) -> _AskedCursor | None:
-    """Return the cursor; at the next visible topic if its own is not."""
+    """Return the cursor, moved to the next visible topic if the client may not see its topic."""
     cursor = request.cursor
     if cursor is None or not visible or visible[0] == cursor.topic_name:
         return cursor
@@ -231,11 +236,11 @@ def _cursor_of_all(
 def _cursor(
     request: describe_topic_partitions.DescribeTopicPartitionsRequest, allowed: list[str]
 ) -> _AskedCursor | None:
-    """Return the cursor; at a topic that the client may not see any more, at the next one."""
+    """Return the cursor; if the client may not see its topic any more, move it to the next one."""
     cursor = request.cursor
     if cursor is None or not allowed or cursor.topic_name in allowed:
         return cursor
     if all(each.name != cursor.topic_name for each in request.topics):
-        return cursor  # it names none of the topics, which the handler refuses
+        return cursor  # the handler refuses a cursor that names none of the topics
     later = [each for each in allowed if each > cursor.topic_name]
     return replace(cursor, topic_name=min(later, default=max(allowed)), partition_index=0)

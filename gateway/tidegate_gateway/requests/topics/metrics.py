@@ -1,8 +1,9 @@
 """The metrics of partitions, from this gateway's replica of the metadata log.
 
-Those of the topics that this gateway served most come first, then the newest topics, and internal
-topics last.  Past the cap, partitions are summed in the series with topic OTHER and no partition,
-and topics in the one with topic OTHER.  Only gauges: the gateway that shows them changes.
+The topics that this gateway served most come first, then the newest topics, and internal topics
+last.  Beyond the limit of series, partitions are summed in the series with topic OTHER and no
+partition, and topics in the series with topic OTHER. All are gauges, since another gateway may show
+them later.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def _topic_partitions(topics: list[Topic]) -> Series:
 
 
 def _replicas(topics: list[Topic]) -> Series:
-    """Return the replication factors: Strimzi's dashboard takes its list of topics from these."""
+    """Return the replication factors; Strimzi's dashboard takes its topic list from this metric."""
     name = "kafka_cluster_partition_replicascount"
     shown = topics[:MAX_PARTITION_SERIES]
     lines = [line(name, label("topic", each.name), each.replication_factor) for each in shown]

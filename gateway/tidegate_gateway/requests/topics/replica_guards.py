@@ -1,4 +1,4 @@
-"""Guards of the APIs of replicas and their folders: one right on the cluster."""
+"""Guards of the APIs of replicas and log directories: each needs one right on the cluster."""
 
 from __future__ import annotations
 

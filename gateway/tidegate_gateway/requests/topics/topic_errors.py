@@ -42,9 +42,9 @@ _CONFIG_CODES = {
 
 
 def mutation_quota(call: Call, strict_since: int) -> Mutations | None:
-    """Return the client's quota of partitions that are created or deleted; None without one.
+    """Return the client's quota of created and deleted partitions; None without one.
 
-    strict_since: the API's version from which on topics are refused.
+    strict_since: from this version of the API on, topics beyond the quota are refused.
     """
     if call.cost is None:
         return None
@@ -58,7 +58,7 @@ def topic_error(refused: Refused) -> tuple[ErrorCode, str]:
 
 
 def config_error(refused: ConfigRefused | None, name: str) -> tuple[ErrorCode, str | None]:
-    """Return code and text for a client; no error without a refusal.  name: of the resource."""
+    """Return code and text for a client; NONE without a refusal. name: the name of the resource."""
     if refused is None:
         return ErrorCode.NONE, None
     if refused.reason is ConfigRefusal.UNKNOWN_TOPIC:
@@ -69,5 +69,5 @@ def config_error(refused: ConfigRefused | None, name: str) -> tuple[ErrorCode, s
 
 
 def failure_text(failure: ProposalFailed) -> str:
-    """Return the text, for UNKNOWN_SERVER_ERROR, of a proposal that changed nothing."""
+    """Return the text of UNKNOWN_SERVER_ERROR for a proposal that changed nothing."""
     return f"Nothing was changed: {failure}"

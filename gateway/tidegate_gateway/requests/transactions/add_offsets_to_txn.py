@@ -1,4 +1,6 @@
-"""AddOffsetsToTxn: versions 0-4.  Adds a group, whose offsets the client commits afterwards.
+"""AddOffsetsToTxn: versions 0-4.
+
+Adds a group to the transaction; the client commits the group's offsets afterwards.
 
 Clients of transaction.version 2 do not send it: their TxnOffsetCommit adds the group.
 """
@@ -41,7 +43,8 @@ class AddOffsetsToTxn:
         if not request.transactional_id:
             return AddOffsetsToTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
         if self.forwards.takes(request.group_id):
-            # Its offsets are at the source of a link: a transaction cannot span two clusters.
+            # The group's offsets are at the source of a link: a transaction cannot span two
+            # clusters.
             return AddOffsetsToTxnResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         producer = ProducerName(
             request.transactional_id, request.producer_id, request.producer_epoch

@@ -1,7 +1,8 @@
 """AddPartitionsToTxn: versions 0-5.
 
-Clients of transaction.version 0 and 1 send versions up to 3.  Later ones are for brokers: several
-transactions at once, and a check without a change (KIP-890), which no gateway needs.
+Clients of transaction.version 0 and 1 send versions up to 3.  Later versions are for brokers, which
+add to several transactions at once, or check partitions without adding them (KIP-890).  No gateway
+needs these versions.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class AddPartitionsToTxn:
     async def _codes(
         self, call: Call, wanted: AddPartitionsToTxnTransaction
     ) -> Iterator[ErrorCode]:
-        """Add the partitions, or check; return a code for each."""
+        """Add the partitions of a transaction, or only check them; return a code for each."""
         try:
             places = await self._places(wanted.topics)
             codes = _refused(call, wanted.topics, places)
@@ -114,7 +115,7 @@ class AddPartitionsToTxn:
         return places
 
     async def _places_here(self, topics: Sequence[AddPartitionsToTxnTopic]) -> list[_Place | None]:
-        """Return each partition by the id of its topic; None for one that does not exist."""
+        """Return each partition with its topic's id; None for a partition that does not exist."""
         turns = Turns()
         places: list[_Place | None] = []
         for each in topics:
@@ -141,7 +142,7 @@ class AddPartitionsToTxn:
         def code(topic_id: bytes, index: int) -> ErrorCode:
             topic = state.topics.by_id.get(topic_id)
             is_in = topic is not None and topic.partition_numbers[index] in numbers
-            # Brokers translate it for older producers.
+            # Brokers translate this code for older producers.
             return ErrorCode.NONE if is_in else ErrorCode.TRANSACTION_ABORTABLE
 
         return iter([code(*each) for each in places])
@@ -150,7 +151,10 @@ class AddPartitionsToTxn:
 def _refused(
     call: Call, topics: Sequence[AddPartitionsToTxnTopic], places: Sequence[_Place | None]
 ) -> list[ErrorCode] | None:
-    """Return a code for each partition; None if all may be added.  Clients add no internal ones."""
+    """Return a code for each partition; None if all may be added.
+
+    Clients may not add partitions of internal topics.
+    """
     codes = [_UNTRIED if each is not None else _UNKNOWN for each in places]
     if call.version < SEVERAL_SINCE:
         is_internal = [each.name in INTERNAL_TOPICS for each in topics for _ in each.partitions]

@@ -1,8 +1,8 @@
 """EndTxn: versions 0-5.
 
 One entry of the metadata log ends the transaction: its markers, its offsets and the epoch that the
-client continues with (from version 5 on, KIP-890).  The answer comes after that entry, so a later
-read of committed records at this gateway sees all of it.
+client continues with (from version 5 on, KIP-890).  The gateway answers after it has applied this
+entry, so a later read_committed fetch from this gateway sees the whole transaction.
 """
 
 from __future__ import annotations

@@ -36,7 +36,8 @@ def refusal_code(
 ) -> ErrorCode:
     """Return the code to answer; NONE for no refusal.
 
-    knows_fenced, knows_abortable: whether the version of the request has these codes.
+    knows_fenced, knows_abortable: whether the request's version has PRODUCER_FENCED, and
+    TRANSACTION_ABORTABLE.
     """
     code = _CODES[refusal]
     if code is ErrorCode.PRODUCER_FENCED and not knows_fenced:

@@ -48,7 +48,10 @@ def transactions_feature(
     steps: TransactionSteps,
     may_expire: Callable[[], bool],
 ) -> Feature:
-    """Return the feature.  may_expire: whether this gateway ends what is overdue."""
+    """Return the feature.
+
+    may_expire: whether this gateway aborts overdue transactions and removes expired ids.
+    """
     coordinator, environment = ground.coordinator, ground.environment
     pool, now_ms = environment.pools.records, environment.now_ms
     forwards = links.transaction_forwards
@@ -79,13 +82,13 @@ def transactions_feature(
 
 
 def transaction_steps(ground: Ground) -> TransactionSteps:
-    """Make the part that proposes the steps of transactions."""
+    """Return the part that proposes the steps of transactions."""
     hold = hold_seconds(ground.settings.int("producer.id.expiration.ms"))
     return TransactionSteps(ground.coordinator, ProducerIds(ground.coordinator, hold))
 
 
 def _interval_seconds(settings: BrokerSettings) -> tuple[float, float]:
-    """Return the time between two looks for overdue transactions, and for expired ids."""
+    """Return the intervals at which to look for overdue transactions, and for expired ids."""
     abort_ms = settings.int("transaction.abort.timed.out.transaction.cleanup.interval.ms")
     expire_ms = settings.int("transaction.remove.expired.transaction.cleanup.interval.ms")
     return abort_ms / 1000, expire_ms / 1000
@@ -97,7 +100,7 @@ def _step_rows(
     links: LinkParts,
     steps: TransactionSteps,
 ) -> Iterator[Row]:
-    """Yield the rows of the steps.  The log's rules decide all of a request in one step."""
+    """Yield the rows of the steps.  The log's rules decide each request as a whole, in one step."""
     coordinator, group_forwards = ground.coordinator, links.group_forwards
     parts = links.transaction_forwards, group_forwards, coordinator
     init = InitProducerId(steps, partial(ground.cluster.time, "transaction.max.timeout.ms"))

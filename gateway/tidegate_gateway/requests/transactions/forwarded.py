@@ -1,8 +1,8 @@
 """Requests of one transactional id, which go to the source of a link while the id is there.
 
 InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn.  Other ids are served
-by the handler of the API.  A transaction cannot span two clusters: what it writes must be of the
-same link, and so must its groups.
+by the handler of the API.  A transaction cannot span two clusters, so its id, its topics and its
+groups must all belong to the same link.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class OneId(Forwarded[TransactionForwards]):
         return self._forwards.takes(key) or self._holds_here(request, response)
 
     def _holds_here(self, _request: Any, _response: Any, /) -> bool:
-        """Return whether the source's answer is true of an id that has moved here meanwhile."""
+        """Return whether the source's answer also holds for an id that has moved here meanwhile."""
         return False
 
 
@@ -70,7 +70,7 @@ class ForwardedInitProducerId(OneId):
     messages: ClassVar[ModuleType] = init_producer_id
 
     async def _enter(self, _request: Any, name: str, /) -> int:
-        await self._forwards.unfenced(name)  # it ends a transaction that is open
+        await self._forwards.unfenced(name)  # it ends the id's open transaction
         return NO_FENCE
 
 
@@ -162,7 +162,7 @@ class ForwardedTxnOffsetCommit(OneId):
 
 
 class ForwardedEndTxn(OneId):
-    """EndTxn: no fence holds it, since the transaction has to end."""
+    """EndTxn: no fence holds it back, since the open transaction has to end."""
 
     api_key: ClassVar[int] = ApiKey.END_TXN
     messages: ClassVar[ModuleType] = end_txn
@@ -172,10 +172,12 @@ class ForwardedEndTxn(OneId):
         return ANY_FENCE
 
     async def _outlast(self, name: str, /) -> None:
-        """Wait until a switch of the id has ended: it may have looked at the epoch before.
+        """Wait until a switch of the id has ended.
+
+        The switch may have read the id's epoch before this EndTxn raised it.
 
         Raises:
-          NotForwarded: it has not ended; the client repeats the request.
+          NotForwarded: the switch has not ended in time; the client repeats the request.
         """
         fence = self._forwards.fence_of(name)
         if fence is not None and fence.switch:
@@ -184,7 +186,10 @@ class ForwardedEndTxn(OneId):
                 raise NotForwarded(ErrorCode.NOT_COORDINATOR)
 
     def _holds_here(self, request: end_txn.EndTxnRequest, response: end_txn.EndTxnResponse) -> bool:
-        """The id moved with what the source has answered, unless more has happened since."""
+        """Return whether the id has the answered producer id and epoch here.
+
+        It must have no open transaction, either.
+        """
         table = self._state.transactions
         row = table.get(request.transactional_id)
         is_bumped = response.producer_epoch >= 0

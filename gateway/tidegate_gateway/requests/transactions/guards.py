@@ -51,8 +51,10 @@ def guard_init_producer_id(
 def guard_add_partitions_to_txn(
     caller: Caller, request: add_partitions_to_txn.AddPartitionsToTxnRequest
 ) -> Guarding:
-    """WRITE of the transactional id, and of each topic.  If the client may not write one of them,
-    none is added.  Later versions are for brokers: CLUSTER_ACTION.
+    """WRITE of the transactional id, and of each topic.
+
+    If the client may not write one of the topics, no partition is added.  Later versions are for
+    brokers: CLUSTER_ACTION.
     """
     refused, version = add_partitions_to_txn.refused, caller.version
     if caller.version >= _BY_BROKERS_SINCE:
@@ -71,7 +73,8 @@ def guard_add_partitions_to_txn(
     if not denied:
         return (yield request)
     response = refused(replace(request, v3_and_below_topics=denied), version, _TOPIC)
-    # As in Kafka, though it looks for topics that do not exist first; that costs a read of the log.
+    # As in Kafka, except that Kafka checks for missing topics first; here that would cost a read of
+    # the log.
     untried = replace(request, v3_and_below_topics=allowed)
     results = refused(untried, version, ErrorCode.OPERATION_NOT_ATTEMPTED)
     response.results_by_topic_v3_and_below += results.results_by_topic_v3_and_below
@@ -134,7 +137,7 @@ def guard_write_txn_markers(
 def guard_describe_transactions(
     caller: Caller, request: describe_transactions.DescribeTransactionsRequest
 ) -> Guarding:
-    """DESCRIBE of each transactional id; its topics are shown with DESCRIBE of them."""
+    """DESCRIBE of each transactional id; the answer shows topics that the client may describe."""
     request.transactional_ids, denied = yield from parted(
         request.transactional_ids, lambda each: caller.may_id(Operation.DESCRIBE, each)
     )
@@ -154,7 +157,7 @@ def guard_describe_transactions(
 def guard_list_transactions(
     caller: Caller, request: list_transactions.ListTransactionsRequest
 ) -> Guarding:
-    """DESCRIBE of a transactional id shows it."""
+    """The answer shows the transactional ids that the client may DESCRIBE."""
     response: list_transactions.ListTransactionsResponse = yield request
     sees = caller.rights.sees
     response.transaction_states, _ = yield from parted(

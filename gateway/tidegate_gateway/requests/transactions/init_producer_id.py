@@ -1,8 +1,9 @@
 """InitProducerId: versions 0-5.
 
 Without a transactional id, a client gets a new producer id.  With one, the id's epoch rises, which
-fences the id's other clients, and its open transaction is aborted in the same step.  Kafka answers
-CONCURRENT_TRANSACTIONS meanwhile, and bumps the epoch once more.
+fences the id's other clients, and its open transaction is aborted in the same step.  Kafka needs
+several steps: until the transaction is aborted it answers CONCURRENT_TRANSACTIONS, and it raises
+the epoch twice.
 
 A cluster below the metadata.version of transactions refuses transactional ids with a code that all
 clients treat as fatal.
@@ -44,7 +45,7 @@ class InitProducerId:
     messages: ClassVar[ModuleType] = wire
 
     async def handle(self, call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
-        """Give out an id, or the next epoch of one."""
+        """Give out a new producer id, or the next epoch of the transactional id."""
         code = self._error(request)
         if code is not ErrorCode.NONE:
             return _refused(code)

@@ -1,9 +1,9 @@
 """ListTransactions: versions 0-2 (KIP-664, KIP-994, KIP-1152).
 
-Tools ask every broker and add the answers up.  So a gateway lists the ids that hash to it among all
-live gateways.  As in Kafka, the filter of durations counts from the start of an id's last
-transaction, also if that has ended; an id without one passes.  Differs from Kafka: a pattern whose
-matches would take too long is refused.
+Tools ask every broker and add the answers up.  So each gateway lists its own share: the ids that
+hash to it among all live gateways.  As in Kafka, the duration filter counts from the start of an
+id's last transaction, even if that transaction has ended.  An id that never had a transaction
+passes.  Differs from Kafka: a pattern whose matches would take too long is refused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ...network.turns import Turns
 from ...work.client import Client, client_of
 from ...work.fair_pool import FairPool, PoolBusy
 
-# Kafka's names; some name states that no transaction has here.
+# Kafka's names of states; no transaction here is ever in some of these states.
 _STATES: Final = frozenset(
     {
         "Empty",
@@ -45,7 +45,7 @@ _STATES: Final = frozenset(
         "PrepareEpochFence",
     }
 )
-# So many steps of a match count as one row of the answer.
+# This number of steps of pattern matching counts as one row of the answer.
 _STEPS_A_ROW: Final = 10_000
 
 
@@ -68,7 +68,10 @@ class _Filters(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListTransactions:
-    """See the module's head.  now_ms: wall clock, since log time stands while nothing happens."""
+    """See the module's head.
+
+    now_ms: the wall clock; log time stands still while the log gets no entries.
+    """
 
     coordinator: Coordinator
     pool: FairPool
@@ -85,7 +88,7 @@ class ListTransactions:
             return await self._listed(call, request)
         except BadPattern:
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
-        except PoolBusy:  # the client asks again
+        except PoolBusy:  # the client repeats the request
             return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     async def _listed(
@@ -124,7 +127,7 @@ class ListTransactions:
             return False
         if filters.longer_than_ms < 0:
             return True
-        # As in Kafka, a transaction that has ended counts from its start, too.
+        # As in Kafka, the duration of an ended transaction also counts from its start.
         age_ms = max(self.now_ms(), self.coordinator.state.log_time_ms) - row.started_ms
         return age_ms > filters.longer_than_ms
 

@@ -1,4 +1,7 @@
-"""Metrics of transactions.  A scrape looks at open transactions only: there may be many ids."""
+"""Metrics of transactions.
+
+A scrape looks at open transactions only, since there may be many transactional ids.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from tidegate_runtime.prometheus import counter, gauge
 from ...transactions.steps import TransactionSteps
 from ...upkeep.transaction_watch import TransactionWatch
 
-# As Kafka's: how long a transaction may stay open above the longest time-out before it is late.
+# As in Kafka: a transaction is late once it is open for this much longer than the longest timeout.
 LATE_BUFFER_MS: Final = 300_000
 _CAUSES: Final = {
     tev.CAUSE_CLIENT: "client",
@@ -36,7 +39,7 @@ def totals_of(state: ClusterState, settings: ClusterSettings) -> OpenTotals:
 
 
 def oldest_seconds(state: ClusterState, totals: OpenTotals) -> float:
-    """Return for how long the oldest open transaction is open, in log time; 0 for none."""
+    """Return the age of the oldest open transaction, in log time; 0 if none is open."""
     age_ms = state.log_time_ms - totals.oldest_ms if totals.transactions else 0
     return max(age_ms, 0) / 1000
 
@@ -44,7 +47,7 @@ def oldest_seconds(state: ClusterState, totals: OpenTotals) -> float:
 def transaction_metrics(
     state: ClusterState, settings: ClusterSettings, watch: TransactionWatch, steps: TransactionSteps
 ) -> Iterator[Metric]:
-    """Yield the metrics of transactions; all but the last are the cluster's."""
+    """Yield the metrics of transactions; all but the last cover the whole cluster."""
     totals, table = totals_of(state, settings), state.transactions
     for name, help_text, value in (
         ("tidegate_transactional_ids", "Transactional ids", len(table)),

@@ -1,8 +1,8 @@
 """TxnOffsetCommit: versions 0-5.
 
-The offsets are staged: they count once the transaction commits.  The holder of the group's claim
-checks the member, as it alone knows a rebalance under way; the log's rules check the producer.
-Differs from Kafka: all offsets of a request are staged, or none.
+The offsets are staged: they take effect when the transaction commits.  The gateway that holds the
+group's claim checks the member, since only that gateway knows of a rebalance in progress.  The
+log's rules check the producer.  Differs from Kafka: all offsets of a request are staged, or none.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ class TxnOffsetCommit:
         if not request.transactional_id:
             return repeat(ErrorCode.INVALID_REQUEST)
         if self.forwards.takes(request.group_id):
-            # Its offsets are at the source of a link: a transaction cannot span two clusters.
+            # The group's offsets are at the source of a link: a transaction cannot span two
+            # clusters.
             return repeat(ErrorCode.GROUP_AUTHORIZATION_FAILED)
         try:
             rows = await self._rows(request)
@@ -126,7 +127,7 @@ class TxnOffsetCommit:
         if isinstance(answer, Refusal):
             return group_refusal_code(answer)
         if isinstance(answer, TransactionRefusal):
-            # This request never learnt PRODUCER_FENCED.
+            # No version of this request has PRODUCER_FENCED.
             knows_abortable = call.version >= KNOWS_ABORTABLE_SINCE
             return refusal_code(answer, knows_fenced=False, knows_abortable=knows_abortable)
         return answer
@@ -134,9 +135,9 @@ class TxnOffsetCommit:
     async def _misfit(
         self, call: Call, request: TxnOffsetCommitRequest, producer: ProducerName
     ) -> TransactionRefusal | None:
-        """Return why the transaction does not have the group, whose member is refused.
+        """Return the transaction's own error for a group whose member is refused; None without one.
 
-        Kafka asks the transaction first, and version 5 then adds the group.
+        Kafka checks the transaction before the member, and with version 5 then adds the group.
         """
         if call.version >= MAY_ADD_SINCE:
             return await self.steps.grow(producer, groups=(request.group_id,))

@@ -1,8 +1,8 @@
 """WriteTxnMarkers: versions 1-2.
 
-In Kafka, brokers send it, and `kafka-transactions.sh abort` for a transaction that hangs.  Differs
-from Kafka: no transaction hangs here, so an abort ends the producer's whole open transaction, with
-all its partitions, and fences the producer; a commit is refused.
+In Kafka, brokers send it; `kafka-transactions.sh abort` sends it to end a hanging transaction.
+Differs from Kafka: no transaction hangs here.  So an abort ends the producer's whole open
+transaction, with all its partitions, and fences the producer.  A commit is refused.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class WriteTxnMarkers:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if answer.refusal is None and name is not None:
             tell_act(call, Act("transactions aborted", [name], {}))
-        # It has ended meanwhile, which is what the tool wants.
+        # The transaction has ended meanwhile, as the tool wanted.
         return ErrorCode.NONE
 
 

@@ -26,7 +26,7 @@ class KeysUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class KeyPlace:
-    """url: of one of SCHEMES.  truststore: for https; None for the system's."""
+    """url: has one of SCHEMES. truststore: for https; None for the system's truststore."""
 
     url: str
     truststore: Pem | None = None

@@ -15,8 +15,10 @@ LEAST_SECONDS: Final = 4.0
 
 @dataclass(frozen=True, slots=True)
 class RefreshTimes:
-    """refresh_seconds: between successes.  first_pause_seconds: after a failure; it then doubles up
-    to most_pause_seconds.
+    """refresh_seconds: the interval after a successful read.
+
+    first_pause_seconds: the wait after a failed read; it doubles with each further failure, up to
+    most_pause_seconds.
     """
 
     refresh_seconds: float
@@ -27,9 +29,9 @@ class RefreshTimes:
 class KeyRefresh:
     """due_at: when to read next, on the caller's clock.
 
-    A key that a token names and that is not known may be new.  It is looked for once in
-    MISSING_SECONDS, and the read for all such keys comes LEAST_SECONDS after the last one, so that
-    strangers' tokens cannot have the provider asked at will.
+    A key that a token names, and that is not known, may be new.  Each such key is looked for at
+    most once in MISSING_SECONDS, and reads are at least LEAST_SECONDS apart.  So strangers cannot
+    make the gateway ask the provider at will.
     """
 
     def __init__(self, times: RefreshTimes) -> None:
@@ -52,7 +54,7 @@ class KeyRefresh:
         self._pause = min(self._pause * 2, self._times.most_pause_seconds)
 
     def misses(self, key_id: str, now: float) -> bool:
-        """Note that a key is not known; return whether the next read looks for it, and soon."""
+        """Note that a key is not known; return whether a read that looks for it is due soon."""
         if self._missing.get(key_id, -inf) > now - MISSING_SECONDS:
             return False
         self._missing[key_id] = now

@@ -36,7 +36,7 @@ class _Text(msgspec.Struct):
 
 
 class Keys(Protocol):
-    """Where a token's check finds the key that it names."""
+    """A collection in which the check of a token finds the key that the token names."""
 
     def find(self, key_id: str | None, algorithm: str) -> Key | None:
         """Return the key; None if there is none.
@@ -68,7 +68,7 @@ class KeySet:
 
 
 def read_key_set(text: bytes) -> KeySet:
-    """Read a key set; leave out keys that are not for signatures, or are of an unknown kind.
+    """Read a key set; leave out keys that are not for signatures, or whose kind is unknown.
 
     Raises:
       BadKeySet: see there.

@@ -1,4 +1,4 @@
-"""The keys of identity providers, kept current by a task each."""
+"""The keys of identity providers; one task for each provider keeps them current."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ READ_SECONDS: Final = 5.0
 
 
 class KeySource:
-    """The keys of one provider: none before the first read.  After a failed read the earlier keys
-    stay.
+    """The keys of one provider: none before the first successful read.
 
-    failed_reads: for metrics.
+    After a failed read the earlier keys stay.
+
+    failed_reads: the number of failed reads, for metrics.
     """
 
     def __init__(self, place: KeyPlace, times: RefreshTimes, read: ReadKeys) -> None:
@@ -39,7 +40,7 @@ class KeySource:
         self._refresh = KeyRefresh(times)
         self._missed = trio.Event()
         self._looked = trio.Event()
-        # Keys that the next read, and the one under way, may bring.
+        # The ids of keys that the next read, and the read in progress, may bring.
         self._awaited: set[str] = set()
         self._sought: set[str] = set()
         self._said = SaidAgain()
@@ -52,10 +53,11 @@ class KeySource:
         return self._keys.find(key_id, algorithm)
 
     def misses(self, key_id: str | None) -> bool:
-        """Look for a key that a token names, unless this was done a moment ago.  Return whether the
-        key may come: then wait_for() ends once it has been looked for.
+        """Look for a key that a token names, unless this was done a moment ago.
 
-        key_id: None for a token that names none; its key may come with the first read only.
+        Return whether the key may come.  If so, wait_for() ends once the key has been looked for.
+
+        key_id: None for a token that names no key; only the first read can bring its key.
         """
         if not self._looks:
             return True
@@ -68,7 +70,7 @@ class KeySource:
         return self._is_coming(key_id)
 
     async def wait_for(self, key_id: str | None) -> None:
-        """Wait until a key has been looked for, in vain or not."""
+        """Wait until a key has been looked for, whether it was found or not."""
         while not self._looks or self._is_coming(key_id):
             await self._looked.wait()
 
@@ -89,7 +91,7 @@ class KeySource:
                 self._looked = trio.Event()
 
     async def _wait_until_due(self) -> None:
-        """Wait; a key that is missed meanwhile may bring the time nearer."""
+        """Wait until the next read is due; a missing key may make it due earlier."""
         while trio.current_time() < self._refresh.due_at:
             self._missed = trio.Event()
             with trio.move_on_at(self._refresh.due_at):
@@ -125,7 +127,7 @@ class KeySource:
 
 
 class KeySources:
-    """A source for each provider, however many listeners name it."""
+    """One source for each provider, however many listeners name the provider."""
 
     def __init__(self, read: ReadKeys = read_keys) -> None:
         self._read = read

@@ -106,7 +106,10 @@ def _check_url(url: str, name: str) -> None:
 
 
 def _truststore(options: Mapping[str, str]) -> Pem | None:
-    """As in Kafka, the login module's options name what https trusts; None for the system's."""
+    """Return the truststore for https; None for the system's.
+
+    As in Kafka, the login module's options name the truststore.
+    """
     path = options.get("ssl.truststore.location", "")
     text = options.get("ssl.truststore.certificates", "")
     if not path and not text:

@@ -1,7 +1,8 @@
 """Checks the token of a client: a JWT (RFC 7519), signed by a key of the provider.  Pure.
 
-The rules are Kafka's (BrokerJwtValidator, KIP-768), with two more: the issuer must be known, and
-HMACs sign nothing.  As there, a token that names an audience is refused where none is expected.
+The rules are Kafka's (BrokerJwtValidator, KIP-768), with two additions: the token's issuer must be
+the configured one, and HMAC signatures are refused.  As in Kafka, a token that names an audience is
+refused if no audience is configured.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ from .key_set import ALGORITHMS, Keys
 
 
 class BadToken(Exception):
-    """The token is refused.  The sentence is for the gateway's log, and quotes none of it."""
+    """The token is refused.
+
+    The sentence is for the gateway's log, and quotes nothing of the token.
+    """
 
 
 class UnknownKey(BadToken):
-    """The provider has no such key, as far as the gateway knows.  key_id: None if none is named."""
+    """The gateway has no such key of the provider. key_id: None if the token names no key."""
 
     def __init__(self, key_id: str | None) -> None:
         super().__init__("its key is none of the provider's")
@@ -37,8 +41,8 @@ class UnknownKey(BadToken):
 class WantedClaims:
     """The claims that a token must have.
 
-    audiences: one of them must be among the token's; if there is none, the token must have none.
-    skew_seconds: how far the clocks of provider and gateway may differ.
+    audiences: the token must name one of them; if the list is empty, the token must name no
+    audience. skew_seconds: how far the clocks of provider and gateway may differ.
     """
 
     issuer: str
@@ -60,7 +64,7 @@ _LAST_SECOND: Final = 253_402_300_799  # of the year 9999
 
 
 class _Registry(jws.JWSRegistry):
-    # For headers with chains of certificates, and signatures of long RSA keys.
+    # Enough for headers with certificate chains, and for signatures of long RSA keys.
     max_header_length = 16 << 10
     max_signature_length = 4096
 
@@ -103,7 +107,8 @@ def _verified(text: str, keys: Keys) -> bytes:
         key = keys.find(key_id, algorithm)
         if key is None:
             raise UnknownKey(key_id)
-        # The library warns of EdDSA, whose name does not tell the curve: here the key does.
+        # The library warns about EdDSA, since this name does not tell the curve; here the key tells
+        # it.
         with catch_warnings(action="ignore", category=SecurityWarning):
             is_signed = jws.validate_compact(token, key, registry=_REGISTRY)
     except (JoseError, ValueError, TypeError, RecursionError):
@@ -138,7 +143,7 @@ def _seconds(claims: Mapping[str, Any], name: str) -> float:
 
 
 def _check_audience(said: Any, expected: frozenset[str]) -> None:
-    """One text, or a list of them; see WantedClaims."""
+    """Check the audience, which is one text or a list of texts; see WantedClaims."""
     if said is None and not expected:
         return
     if expected.isdisjoint(_listed(said)):
@@ -146,14 +151,14 @@ def _check_audience(said: Any, expected: frozenset[str]) -> None:
 
 
 def _check_scopes(said: Any, name: str) -> None:
-    """Kafka makes no use of scopes, but takes no odd ones."""
+    """Check the form of the scopes: Kafka does not use scopes, but refuses malformed ones."""
     scopes = [each.strip() for each in _listed(said)]
     if not all(scopes) or len(set(scopes)) < len(scopes):
         raise BadToken(f"its scopes in {name} are empty or doubled")
 
 
 def _listed(said: Any) -> list[str]:
-    """Return the texts of a claim that is one, or a list of them; [] for all else."""
+    """Return the texts of a claim that is a text or a list of texts; [] for any other value."""
     try:
         found = msgspec.convert(said, str | list[str])
     except msgspec.ValidationError:

@@ -1,1 +1,1 @@
-"""SASL on the listeners for clients: a machine without I/O, and the gate that waits for it."""
+"""SASL on the listeners for clients: a state machine without I/O, and a gate that does the I/O."""

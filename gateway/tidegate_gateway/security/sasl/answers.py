@@ -1,4 +1,4 @@
-"""The frames that answer a client which is not authenticated yet.  Pure."""
+"""The frames that answer a client before it is authenticated.  Pure."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def authenticate_answer(
 def too_early_answer(header: RequestHeader, body: memoryview) -> bytes | None:
     """Return the answer to another request where a token was expected; None for no answer.
 
-    Differs from Kafka, which answers every API with its own error: here only those have one that a
-    client without SASL begins with.
+    Differs from Kafka, which answers every API with the API's own error.  Here only the APIs with
+    which a client without SASL begins get an answer.
 
     Raises:
       RemoteProtocolError: the request is malformed.

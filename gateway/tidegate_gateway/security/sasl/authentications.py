@@ -1,6 +1,6 @@
 """Counts of authentications, and warnings about those that failed.
 
-The warnings are bounded: a client that guesses must not fill the log.
+The number of warnings is limited: a client that guesses passwords must not fill the log.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from tidegate_runtime.line_rates import UNLIMITED, LineRate
 from ...audit import Audit
 from ...network.call import Peer
 
-_log = structlog.get_logger("tidegate.security", UNLIMITED)  # note_failure() bounds them
+_log = structlog.get_logger("tidegate.security", UNLIMITED)  # note_failure() limits these lines
 
 MAX_LINES: Final = 100
 
 
 class Authentications:
-    """succeeded, failed, expired: by listener; expired sessions closed a connection.
+    """succeeded, failed, expired: by listener; `expired` counts connections closed at session end.
 
-    At most MAX_LINES warnings come in a minute; the next ones tell how many did not.
+    At most MAX_LINES warnings are logged a minute; later warnings tell how many were left out.
 
     Args:
       now: seconds of a monotonic clock.
-      audit: takes note of them, too; None without an audit log.
+      audit: also records authentications; None without an audit log.
     """
 
     def __init__(self, now: Callable[[], float], audit: Audit | None = None) -> None:
@@ -40,7 +40,7 @@ class Authentications:
         self._rate = LineRate(MAX_LINES)
 
     def note_success(self, peer: Peer, mechanism: str, token_id: str | None = None) -> None:
-        """Count one; token_id: of the delegation token that it was by, if any."""
+        """Count a success. token_id: the delegation token that the client used, if any."""
         self.succeeded[peer.listener] += 1
         if self._audit is not None:
             self._audit.note(
@@ -55,8 +55,10 @@ class Authentications:
     def note_failure(
         self, peer: Peer, mechanism: str, why: str, token_id: str | None = None
     ) -> None:
-        """Count one, and log it; why: holds no secret of the client.  token_id: of a delegation
-        token that is known here, if the client named one.
+        """Count a failure, and log it.
+
+        why: holds no secret of the client. token_id: the delegation token that the client named, if
+        it is known here.
         """
         self.failed[peer.listener] += 1
         untold = self._rate.take(self._now())
@@ -77,5 +79,5 @@ class Authentications:
 
 
 def _by_token(token_id: str | None) -> dict[str, str]:
-    """Return the token id for audit lines only: other log lines mask fields with this name."""
+    """Return the token id as a field for audit lines; other log lines mask fields of this name."""
     return {"token": token_id} if token_id else {}

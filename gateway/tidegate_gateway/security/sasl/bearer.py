@@ -1,8 +1,9 @@
 """OAUTHBEARER (RFC 7628, KIP-255), the server's side.  Pure.
 
-One message of the client holds its token.  A refused token is answered with a challenge, which the
-client answers with one byte; only then the exchange fails.  Instead the client may send another
-token, as to Kafka, but not often: each costs a check of its signature.
+The client sends its token in one message.  The gateway answers a refused token with a challenge,
+the client answers the challenge with one byte, and then the exchange fails.  As with Kafka, the
+client may send another token instead, but only a few times, since each token costs a check of its
+signature.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _REFUSAL: Final = '{"status":"invalid_token"}'
 class BearerConversation:
     """See the module's head.
 
-    why_refused: of the last token; "" if it was not refused.
+    why_refused: why the last token was refused; "" if it was not refused.
 
     Args:
       check: the check of a token.
@@ -74,10 +75,10 @@ class BearerConversation:
 
 
 def _read_first(message: bytes) -> tuple[str, str]:
-    """Return authorization id, perhaps "", and token of the client's first message.
+    """Return the authorization id, which may be "", and the token from the client's first message.
 
     Raises:
-      InvalidCredentials: it is no such message.
+      InvalidCredentials: the message has another form.
     """
     first = _FIRST.fullmatch(message.decode(errors="replace"))
     if first is None:

@@ -1,14 +1,15 @@
 """One client's way from a new connection to a principal.  Pure: frames in, verdicts out.
 
 The order is Kafka's (SaslServerAuthenticator; KIP-43, KIP-152): ApiVersions if the client likes,
-once; SaslHandshake, which names the mechanism; then its tokens.  After SaslHandshake 0 tokens come
-bare, each a frame of its own; after version 1 in SaslAuthenticate.  All else ends the connection.
+once; SaslHandshake, which names the mechanism; then its tokens.  After SaslHandshake version 0,
+each token is a frame without a header; after version 1, tokens come in SaslAuthenticate requests.
+Any other frame ends the connection.
 
 A session may have an end (KIP-368).  The client then authenticates again on the same connection, as
-the same user by the same mechanism, any time from its first success on, but once a second at most.
+the same user by the same mechanism, at any time after its first success, but at most once a second.
 
-A failure that the client should read is answered late, so that guessing takes time.  Kafka gives no
-answer at all to what no client sends.
+A failure that the client should read is answered after a delay, so that guessing takes time.  Like
+Kafka, the gateway does not answer frames that no proper client sends.
 """
 
 from __future__ import annotations
@@ -34,12 +35,13 @@ REAUTHENTICATION_SECONDS: Final = 1.0
 ILLEGAL_USERS: Final = frozenset({"", "*"})
 """These names get no principal: in ACLs, User:* stands for all users."""
 
-# Those that Kafka 4.3 knows, served here or not: it is slower to close on them than on others.
+# The APIs that Kafka 4.3 knows, even if not served here: after a request of these, Kafka delays the
+# close.
 KAFKAS_KEYS: Final = frozenset(range(93)) - frozenset({4, 5, 6, 7})
 
 
 class End(Enum):
-    """When a connection ends: after its answer at once, or after the delay of failures."""
+    """When a connection ends: at once after its answer, or after the delay for failures."""
 
     NOW = auto()
     LATE = auto()
@@ -50,8 +52,8 @@ class Verdict:
     """The decision about a frame.
 
     answer: a whole frame to send; None for none.  is_served: the dispatcher answers the frame.
-    end: None if the connection continues; the answer goes out at that time, too.  why: for the log,
-    of each failure.
+    end: when the answer is sent and the connection ends; None if the connection continues. why: the
+    reason of a failure, for the log.
     """
 
     answer: bytes | None = None
@@ -70,11 +72,12 @@ class _State(Enum):
 
 
 class Exchange:
-    """One connection's; see the module's head.
+    """The exchange of one connection; see the module's docstring.
 
-    principal: "User:NAME" once the client is authenticated, before that None.
-    ends_at: seconds on the caller's clock; after it nothing is served.  mechanism: its name, or "".
-    token_id: of the delegation token of the last login, or of the one under way; None without one.
+    principal: "User:NAME" once the client is authenticated, until then None. ends_at: when the
+    session ends, in seconds on the caller's clock; no request is served after it.  mechanism: its
+    name, or "".  token_id: the delegation token of the last login, or of the login in progress;
+    None without a token.
 
     Args:
       mechanisms: what the listener offers, in the order that clients get.
@@ -93,7 +96,7 @@ class Exchange:
 
     @property
     def is_done(self) -> bool:
-        """Whether the client is authenticated, and does not authenticate again at the moment."""
+        """Whether the client is authenticated, and is not authenticating again at the moment."""
         return self._state is _State.DONE
 
     @property
@@ -104,7 +107,7 @@ class Exchange:
     def begin_again(self, now: float) -> bool:
         """Return whether a SaslHandshake of an authenticated client begins a new authentication.
 
-        If not, it is a request like others, and is answered with an error.
+        If False, the caller handles it as an ordinary request, which is answered with an error.
         """
         if self.ends_at == inf or now - self._began_again_at < REAUTHENTICATION_SECONDS:
             return False

@@ -1,9 +1,9 @@
-"""The gate before the dispatcher: it lets a connection's requests through once it is authenticated.
+"""The gate before the dispatcher: it lets requests pass once the client is authenticated.
 
-Each connection of a SASL listener has a gate; connections of other listeners have none, at no cost.
-The exchange (exchange.py) decides, the gate waits and sends.  If the session has no end, the gate
-leaves after the first success; else it looks at each request's time of arrival, so that requests
-that were received in time are answered.
+Each connection of a SASL listener has a gate; connections of other listeners have none.  The
+exchange (exchange.py) decides, the gate waits and sends.  If the session has no end, the gate is
+removed after the first success.  Otherwise it compares each request's time of arrival with the
+session's end, so that requests that arrived in time are answered.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class SaslGate:
 
     Args:
       dispatcher: handles what is let through.
-      limits: those of an authenticated connection.
-      on_known: called when the client has authenticated, also again.
+      limits: the limits of an authenticated connection.
+      on_known: called each time the client has authenticated.
     """
 
     def __init__(
@@ -75,7 +75,8 @@ class SaslGate:
                     raise CloseConnection()
                 return await self._dispatcher.handle(connection, frame, arena)
             connection.allow_seconds(AUTHENTICATION_SECONDS)
-        # Else a stranger could have its frames judged one after the other.
+        # Without this checkpoint, one stranger's frames would be judged back to back, and others
+        # would wait.
         await trio.lowlevel.checkpoint()
         verdict = await self._judged(frame)
         if verdict.is_served:
@@ -98,7 +99,7 @@ class SaslGate:
                 await until.wait()
 
     def _note_failure(self, connection: Connection, why: str) -> None:
-        """Count and log a failure once, though a refused token has two verdicts."""
+        """Count and log a failure once, although a refused token leads to two failed verdicts."""
         if not self._has_failed:
             self._has_failed = True
             exchange = self._exchange
@@ -135,7 +136,7 @@ class SaslGate:
         connection.peer.login = Login.TOKEN if exchange.token_id else Login.CREDENTIALS
         self._tally.note_success(connection.peer, exchange.mechanism, exchange.token_id)
         connection.peer.session_ends_at = exchange.ends_at
-        # Until dispatch has looked at the quotas of this principal; see throttling.py.
+        # True until dispatch has looked up the quotas of this principal; see throttling.py.
         connection.peer.is_limited = True
         connection.allow_seconds(inf)
         has_end = exchange.ends_at < inf

@@ -1,4 +1,4 @@
-"""The gates of a gateway: which of its listeners have one, and what they offer."""
+"""The gates of a gateway: which of its listeners have a gate, and which mechanisms they offer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from .listeners import Credentials, SaslListener, sasl_listener
 
 
 class Entrance(NamedTuple):
-    """The parts of a new connection.  ready_seconds: how long it may take to authenticate."""
+    """The parts of a new connection.
+
+    ready_seconds: how long the client may take to authenticate.
+    """
 
     handler: FrameHandler
     limits: ConnectionLimits
@@ -28,13 +31,13 @@ class Entrance(NamedTuple):
 
 
 class SaslGates:
-    """tally: of all listeners.
+    """tally: the counts of all listeners.
 
     Args:
       listeners: names of all listeners for clients.
-      dispatcher, limits: of clients that are authenticated, or need not be.
+      dispatcher, limits: for clients that are authenticated, or need no login.
       count: called with the API key of each request that a gate answers.
-      audit: takes note of logins; None without an audit log.
+      audit: records logins; None without an audit log.
 
     Raises:
       SettingsError: the settings of a SASL listener are missing or wrong.
@@ -64,7 +67,8 @@ class SaslGates:
     def of(self, listener: str, on_known: Callable[[], object] = lambda: None) -> Entrance:
         """Return the entrance of a new connection.
 
-        on_known: called when its client is known; here and now where no login is needed.
+        on_known: called when the client has authenticated; called at once if the listener needs no
+        login.
         """
         offer = self._offers.get(listener)
         if offer is None:
@@ -79,10 +83,10 @@ class SaslGates:
 
 
 def check_sasl(settings: BrokerSettings, listeners: Iterable[str]) -> None:
-    """Check the settings of SASL listeners, before anything is opened.
+    """Check the settings of SASL listeners, before any file or socket is opened.
 
     Raises:
-      SettingsError: they are missing or wrong.
+      SettingsError: settings are missing or wrong.
     """
     _offers(settings, listeners, Credentials(lambda _mechanism, _user: None, bytes, b""))
 

@@ -1,6 +1,6 @@
-"""The offers of the listeners of SASL, from the gateway's settings.  Pure.
+"""The mechanisms that SASL listeners offer, from the gateway's settings.  Pure.
 
-No error quotes the value of sasl.jaas.config: it holds passwords.
+No error quotes the value of sasl.jaas.config, since it holds passwords.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _CLASSES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Where mechanisms find users.
+    """The sources from which mechanisms check users.
 
-    lookup: finds SCRAM credentials in the cluster's state.  random_bytes: unpredictable.  secret:
-    the same for all gateways, so that they make up the same salts.  keys: of identity providers.
-    wall_clock: seconds since 1970.  begin_token: returns the function with which one conversation
-    finds delegation tokens.
+    lookup: finds SCRAM credentials in the cluster's state. random_bytes: returns unpredictable
+    bytes. secret: the same for all gateways, so that they make up the same salts. keys: the keys of
+    identity providers. wall_clock: returns seconds since 1970.  begin_token: returns the function
+    with which one conversation finds delegation tokens.
     """
 
     lookup: Lookup
@@ -64,10 +64,10 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class SaslListener:
-    """The offer of one listener.
+    """The mechanisms and limits of one listener.
 
-    failure_delay_seconds: how long a failure stays without an answer.  max_token_bytes: of a
-    SaslAuthenticate request, or of a bare token.
+    failure_delay_seconds: how long the answer to a failure is delayed. max_token_bytes: the limit
+    of a SaslAuthenticate request, or of a token without a header.
     """
 
     mechanisms: tuple[Mechanism, ...]
@@ -76,8 +76,9 @@ class SaslListener:
 
 
 def secret_of(cluster_id: str, peer_token: Secret) -> bytes:
-    """Return the secret from which gateways make up salts.  Without a peer.token, insiders can
-    compute it.
+    """Return the secret from which gateways make up salts.
+
+    Without a peer.token, insiders can compute this secret.
     """
     about = f"made-up salts\0{cluster_id}\0".encode()
     return hashlib.sha256(about + peer_token.reveal_bytes()).digest()

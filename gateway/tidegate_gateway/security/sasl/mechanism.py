@@ -1,4 +1,4 @@
-"""A SASL mechanism, as the exchange sees it: steps of bytes, then a user."""
+"""A SASL mechanism, as the exchange sees it: tokens and challenges, and at the end a user."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import Protocol
 
 
 class Refused(Exception):
-    """The client is refused; its text is for the client.  why: for the gateway's own log."""
+    """The client is refused; the error's text is for the client.
+
+    why: the reason, for the gateway's own log.
+    """
 
     def __init__(self, text: str, why: str = "") -> None:
         super().__init__(text)
@@ -22,7 +25,7 @@ class InvalidCredentials(Exception):
 class NotYet(Exception):
     """The client's token can be judged after a wait: then the same step is taken again.
 
-    wait: ends within seconds.
+    wait: a function that returns within seconds.
     """
 
     def __init__(self, wait: Callable[[], Awaitable[None]]) -> None:
@@ -33,10 +36,10 @@ class NotYet(Exception):
 class Conversation(Protocol):
     """One authentication by one mechanism.
 
-    user: None until the client has proved who it is.  lasts_seconds: how long the proof is good
-    from then on; infinite if it has no end of its own.  why_refused: why the last step ended in a
-    challenge that only says no, for the gateway's own log; "" if it did not.  token_id: of the
-    delegation token that the client names, once one that is good has that name; else None.
+    user: None until the client has proved who it is.  lasts_seconds: how long the proof is valid
+    from then on; infinite if it does not expire. why_refused: if the last step refused the client
+    with a challenge, the reason for the gateway's own log; otherwise "". token_id: the id of the
+    delegation token that the client names, once a valid token with this id is found; else None.
     """
 
     @property
@@ -64,7 +67,7 @@ class Conversation(Protocol):
 
         Raises:
           Refused, InvalidCredentials: the exchange has failed.
-          NotYet: see there; nothing has changed.
+          NotYet: see there; the conversation has not changed.
         """
         ...
 
@@ -73,8 +76,8 @@ class Conversation(Protocol):
 class Mechanism:
     """A mechanism that a listener offers.
 
-    name: as on the wire.  max_session_ms: how long a session lasts (connections.max.reauth.ms);
-    0 for ever.
+    name: as on the wire.  max_session_ms: how long a session lasts (connections.max.reauth.ms); 0
+    for no end.
     """
 
     name: str

@@ -14,11 +14,11 @@ IsPassword = Callable[[str, str], bool]
 
 
 def is_password_in(users: Mapping[str, Secret]) -> IsPassword:
-    """Return the check against passwords by user."""
+    """Return a function that checks a password against these passwords by user."""
 
     def check(user: str, password: str) -> bool:
         known = users.get(user)
-        # An unknown user takes as long as a wrong password.
+        # The check of an unknown user takes as long as that of a wrong password.
         found = (known or Secret()).matches(password)
         return found and known is not None
 
@@ -40,7 +40,7 @@ class PlainConversation:
 
     def step(self, token: bytes) -> bytes:
         """See Conversation."""
-        # As in Java, bytes that are no UTF-8 become a replacement character.
+        # As in Java, invalid UTF-8 becomes replacement characters.
         parts = token.decode(errors="replace").split("\0", 3)
         if len(parts) != 3:
             raise Refused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")

@@ -4,9 +4,10 @@ The server holds keys from which the password cannot be computed, so a login cos
 the client computes PBKDF2.  As in Kafka, texts are ASCII without SASLprep, and there is no channel
 binding.
 
-Differs from Kafka: a user that does not exist gets a salt, too, always the same one, and fails at
-the end with the text of a wrong password.  Kafka fails at the first message, which tells who
-exists.  So it is with a delegation token that does not exist, or has expired.
+Differs from Kafka: a user that does not exist also gets a salt, the same one at each try, and fails
+at the end with the text of a wrong password.  Kafka refuses such a user at the first message, which
+reveals which users exist.  Delegation tokens that do not exist, or have expired, are handled in the
+same way.
 """
 
 from __future__ import annotations
@@ -77,14 +78,14 @@ Lookup = Callable[[str, str], Credential | None]
 
 
 class CannotOpen(Exception):
-    """A credential is there that this gateway cannot read.  The text says why, for an operator."""
+    """The user has a credential that this gateway cannot open.  The text tells an operator why."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenLogin:
     """The facts of a delegation token that a login needs.
 
-    user: the token's owner.  lasts_seconds: from now on.
+    user: the token's owner.  lasts_seconds: how long the token is valid from now on.
     """
 
     credential: Credential
@@ -164,7 +165,7 @@ class ScramConversation:
         self._is_by_token = _says_token(found["extensions"])
         known = self._found()
         self._is_known = known is not None
-        # The authorization id is compared as it came, as in Kafka.
+        # As in Kafka, the authorization id is compared without unescaping it.
         if found["authzid"] not in (None, self._name):
             raise Refused(
                 "Authentication failed: Client requested an authorization id that is different"
@@ -191,7 +192,8 @@ class ScramConversation:
         try:
             return self._lookup(self._mechanism, self._name)
         except CannotOpen as error:
-            # As with an unknown user: only the gateway's own log tells that this one exists.
+            # The client sees the same as for an unknown user; only the gateway's log tells that
+            # this user exists.
             self._why_unknown = str(error)
             return None
 
@@ -232,7 +234,7 @@ class ScramConversation:
 
 
 def _says_token(extensions: str) -> bool:
-    """Return whether the client names a token; extensions: each with a comma before it."""
+    """Return whether the client names a token. extensions: each begins with a comma."""
     pairs = dict(each.split("=", 1) for each in extensions.split(",") if each)
     return pairs.get(_TOKEN_LOGIN, "").lower() == "true"
 

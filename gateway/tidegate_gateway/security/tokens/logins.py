@@ -1,11 +1,11 @@
 """Logins by delegation tokens: SCRAM with the extension `tokenauth=true` (KIP-48).
 
 The user name is the token's id, the password its secret in base64.  From these a gateway computes
-the keys that the log holds of other users.  It does so once for each token and mechanism, in a
-thread, since it takes milliseconds.  Logins by the same token wait for the first of them.  The salt
-is the one that a user who does not exist would get.
+the SCRAM keys, which for other users are in the log.  It computes them once for each token and
+mechanism, in a thread, since this takes milliseconds.  Meanwhile other logins by the same token
+wait.  The salt is the one that a user who does not exist would get.
 
-A token is good up to its end by the time that ends.py tells.
+A token is valid until its end, by the time that ends.py returns.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class TokenLogins:
             found = self._coordinator.state.tokens.get(token_id)
             login = None if found is None else self._login(mechanism, found)
             if login is None and not has_looked:
-                # Another gateway may have created or renewed it a moment ago.
+                # Another gateway may have created or renewed the token a moment ago.
                 has_looked = True
                 raise NotYet(self._look)
             return login
@@ -95,7 +95,7 @@ class TokenLogins:
         return TokenLogin(credential, user, (token.expires_ms - now_ms) / 1000)
 
     async def _make(self, mechanism: str, token_id: str) -> None:
-        """Keep a credential, or wait until another login has done so or has given up."""
+        """Compute and keep a credential, or wait until another login has done so or gave up."""
         key = mechanism, token_id
         other = self._under_way.get(key)
         if other is not None:
@@ -118,7 +118,7 @@ class TokenLogins:
         return credential_of(token_id, kind, salt, key, MIN_ITERATIONS)
 
     async def _look(self) -> None:
-        """Read the log, unless another client has that done from now on."""
+        """Read the log, unless a read that another client began after this call has done so."""
         asked_at = trio.current_time()
         async with self._lock:
             if self._looked_at >= asked_at:
@@ -129,4 +129,4 @@ class TokenLogins:
                 try:
                     await self._coordinator.catch_up()
                 except CoordinatorUnavailable:
-                    return  # what is known here decides
+                    return  # the local state decides

@@ -1,7 +1,7 @@
 """The secrets of delegation tokens.
 
 A secret is the HMAC-SHA512 of the token's id under `delegation.token.secret.key`, as in Kafka.  So
-every gateway with the key knows it, and the log need not hold it.
+every gateway with the key can compute a secret, and the log does not hold secrets.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TokenSecrets:
 
     @property
     def is_enabled(self) -> bool:
-        """Return whether there is a key; without one there are no tokens."""
+        """Return whether a key is set; without a key there are no tokens."""
         return bool(self._key)
 
     def of(self, token_id: str) -> bytes:
@@ -45,7 +45,7 @@ def new_token_id(random_bytes: Callable[[int], bytes]) -> str:
 
 
 class TokenFinder:
-    """Finds the tokens that secrets belong to: requests name a token by its secret only."""
+    """Finds a token by its secret: requests name a token only by its secret."""
 
     def __init__(self, table: TokenTable, secrets: TokenSecrets) -> None:
         self._table: Final = table
@@ -63,12 +63,12 @@ class TokenFinder:
         return self._ids.get(secret)
 
     async def _learn(self) -> None:
-        """Follow the table, which may change meanwhile."""
+        """Take over changes of the table of tokens, which may change again meanwhile."""
         for gone in self._by_id.keys() - self._table.ids:
             del self._ids[self._by_id.pop(gone)]
         made = 0
         for token_id in self._table.ids - self._by_id.keys():
-            # Another request may have made it meanwhile, or the token may be gone.
+            # Another request may have computed the secret meanwhile, or the token may be gone.
             if token_id in self._by_id or token_id not in self._table.ids:
                 continue
             secret = self._secrets.of(token_id)
