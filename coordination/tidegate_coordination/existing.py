@@ -1,4 +1,4 @@
-"""Opening a log or a store that is there already: nothing is made."""
+"""Opening a log or a store that exists already: nothing is created."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def open_followed_log(url: str) -> MovableLog:
 
 
 def open_existing_store(url: str) -> ObjectStore:
-    """Open a store; a folder that is not there is not made.
+    """Open a store; do not create a missing folder.
 
     Raises:
       StoreMisconfigured: there is none.

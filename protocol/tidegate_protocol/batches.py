@@ -277,7 +277,7 @@ def set_log_append_time(
 
 
 def last_sequence(base_sequence: int, record_count: int) -> int:
-    """Return the sequence of a batch's last record; after 2^31 - 1 comes 0."""
+    """Return the sequence of a batch's last record; 0 follows 2^31 - 1."""
     if base_sequence < 0:
         return base_sequence
     return (base_sequence + record_count - 1) & _MAX_SEQUENCE

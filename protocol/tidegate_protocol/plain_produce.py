@@ -150,7 +150,7 @@ def prefix_end(frame: memoryview, start: int, end: int) -> int | None:
 def read_records(frame: memoryview, position: int) -> tuple[int, int] | None:
     """Read a frame of one partition that is known to be plain up to the length of its records.
 
-    Returns where the records lie, or None if the rest is not plain.
+    Returns where the records lie, or None if later bytes are not plain.
     """
     try:
         length = frame[position]

@@ -1,7 +1,8 @@
 """The wire's small parts, for the rare paths of the generated codec and for hand-written code.
 
-The generated code inlines the common cases (a varint of one byte, a run of fixed fields) and comes
-here for the rest.  Readers take ``(data, position)`` and return ``(value, next position)``.
+The generated code inlines the common cases (a varint of one byte, a run of fixed fields) and calls
+this module for all others.  Readers take ``(data, position)`` and return ``(value, next
+position)``.
 
 A reader may return a position past the end: a slice of a memoryview is cut silently.  The next read
 then raises, and the decode function of each message checks the last position.  So strings need no

@@ -44,5 +44,5 @@ class LogLevels:
         return number >= LEVELS[self.of(logger)]
 
     def own(self) -> dict[str, str]:
-        """Return the loggers that have a level of their own, and the root."""
+        """Return the loggers that have their own level, and the root."""
         return dict(self._own)

@@ -41,7 +41,7 @@ class _Question:
 
 
 class NameLookups:
-    """Dials hosts; their names are looked up in threads of its own."""
+    """Dials hosts; their names are looked up in separate threads."""
 
     def __init__(self, look_up: LookUp = look_up) -> None:
         self._look_up = look_up

@@ -1,4 +1,4 @@
-"""Standard output and error of a process that serves: written by threads of their own.
+"""Standard output and error of a process that serves: separate threads write them.
 
 Otherwise a pipe that no process reads, a pipe whose reader has ended, or a full disk would block
 the event loop or end the process.  Here lines wait in a queue; once it is full, further lines are

@@ -16,7 +16,7 @@ HIDDEN: Final = "[hidden]"
 
 
 class Secret:
-    """See the module's head.  It is true if there is a value."""
+    """See the module's head.  A Secret is true if there is a value."""
 
     __slots__ = ("_text",)
 

@@ -43,7 +43,7 @@ _NODE_ID: Final = 0
 
 
 class CostBook:
-    """See the module's head.  It outlives the incarnations of a driver."""
+    """See the module's head.  A book outlives the incarnations of a driver."""
 
     def __init__(self, wall_clock: Callable[[], float]) -> None:
         self._wall_clock = wall_clock

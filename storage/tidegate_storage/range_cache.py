@@ -1,15 +1,16 @@
 """A cache of byte ranges, bounded in bytes, that a cold scan cannot empty.
 
 Two lists, each in order of last use.  A value that enters cold is on probation.  A value that is
-used again there, or enters hot (this gateway's own WAL object, the tail), is protected.  The cache
-evicts from probation first, so a scan that reads everything once evicts only its own values and
-those it would have evicted anyway.  The protected list holds at most four fifths; its oldest values
-return to probation, so the list follows a hot set that moves.  (Segmented LRU.)  Demoted values,
-which their users have finished with, leave first, in the order of their demotion.
+used again on probation, or enters hot (this gateway's own WAL object, the tail), is protected.  The
+cache evicts from probation first, so a scan that reads everything once evicts only its own values
+and those it would have evicted anyway.  The protected list holds at most four fifths of the bytes;
+above that, its oldest values return to probation, so the list follows a changing hot set.
+(Segmented LRU.)  Demoted values, which their users have finished with, leave first, in the order of
+their demotion.
 
 Concurrent misses of one key share one load, run by the first caller.  If that caller is cancelled,
-the next takes over.  A load may bring other keys along; a caller that misses one of these
-meanwhile waits for the load, and then looks again.
+the next takes over.  A load may bring other keys along; a caller that misses one of these meanwhile
+waits for the load, and then looks it up again.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ class _Flight(Generic[T]):
 class RangeCache(Generic[T]):
     """Values by key.  A value and its size must not change while it is here.
 
-    on_leave: called with each value that leaves, for any reason.  It must not use the cache.
+    on_leave: called with each value that leaves, for any reason.  This function must not use the
+    cache.
     """
 
     def __init__(
@@ -63,8 +65,8 @@ class RangeCache(Generic[T]):
     def get_nowait(self, key: Hashable, *, promote: bool = True) -> T | None:
         """Return the value, or None if it is not here; counts as a use.
 
-        promote: whether this use ends its probation.  A scan, too, uses the values that it loads,
-        and those that it loads ahead more than once.
+        promote: whether this use ends its probation.  A scan uses the values that it loads, too,
+        and values that it loaded ahead even more than once.
         """
         entry = self._protected.get(key)
         if entry is not None:
@@ -137,7 +139,7 @@ class RangeCache(Generic[T]):
                 try:
                     raise flight.error
                 finally:
-                    del flight  # else the traceback keeps this frame, which holds the error
+                    del flight  # otherwise the traceback keeps this frame, which holds the error
             if flight.value is not None:
                 return flight.value[0]
 
@@ -186,7 +188,7 @@ class RangeCache(Generic[T]):
         along: Sequence[Hashable],
     ) -> T:
         flight = self._flights[key] = _Flight[T]()
-        company = _Flight[T]()  # lands without an error: a failed load concerns its own key only
+        company = _Flight[T]()  # no error here: a failed load concerns only its own key
         for each in along:
             if each not in self:
                 self._flights.setdefault(each, company)

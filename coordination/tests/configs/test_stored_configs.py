@@ -1,7 +1,7 @@
 """Stored config values that no rule would accept today do no harm.
 
-If the config decides which records are removed, the careful value replaces such a value. Else the
-next layer's value does.
+If the config decides which records are removed, the careful value replaces such a value. Otherwise
+the next layer's value replaces it.
 """
 
 import pytest

@@ -105,7 +105,7 @@ async def test_a_slow_gateway_answers_in_order_and_soon(
 async def test_a_slow_gateway_proves_that_it_has_reached_the_logs_end(
     leads: bool, autojump_clock: MockClock
 ) -> None:
-    """It succeeds although each read finds new entries."""
+    """The proof succeeds although each read finds new entries."""
     async with beside_busy_ones(leads=leads) as far:
         for _ in range(5):
             with trio.fail_after(2 * PATIENCE_SECONDS):
@@ -144,7 +144,7 @@ async def test_a_proposal_that_has_a_number_keeps_its_place_in_a_handover(
 async def test_a_starting_gateway_without_a_peers_answer_registers_by_itself(
     leads: bool, autojump_clock: MockClock
 ) -> None:
-    """It does so even after a handover. leads: whether there is a gateway to ask."""
+    """The gateway does so even after a handover. leads: whether there is a gateway to ask."""
     async with forwarding_world() as world:
         await world.start(1, leads=leads)
         await world.settle()

@@ -119,7 +119,7 @@ def test_a_batch_outside_transactions_has_the_fields_that_older_releases_know(
 ) -> None:
     """An older release accepts only arrays of exactly that length.
 
-    It may be the leading gateway while a newer release forwards.
+    A gateway of such a release may lead while one of a newer release forwards.
     """
     batch = BatchFacts(b"t" * 16, 0, 0, 10, 1, 2, 3, 9, 0, 1, 1, flags)
     proposal = CommitWal(WalName(1, 2), 5, [batch])

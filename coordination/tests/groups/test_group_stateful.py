@@ -190,7 +190,7 @@ class GroupMachine(RuleBasedStateMachine):
         future = [key for key in self.handed_out if key[0] > self.generation]
         assert not future, "an assignment was handed out that is not in the log"
 
-    # ---- what comes out
+    # ---- effects
 
     def collect(self) -> None:
         for effect in self.group.take_effects():

@@ -235,7 +235,7 @@ def test_a_newer_epoch_of_the_source_begins_where_the_topic_returned() -> None:
 
 
 def test_a_source_with_an_older_epoch_cannot_follow() -> None:
-    """A restored log begins an epoch of its own; batches of an older one would not be taken."""
+    """A restored log begins a new epoch, in which batches of an older epoch would be refused."""
     world = fenced()
     world.propose(ReachFence(2))
     note(world, 11)

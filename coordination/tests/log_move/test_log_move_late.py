@@ -1,4 +1,4 @@
-"""The old log has ended, but the command hears of that late, or gets another error first."""
+"""The old log has ended, but the command reads that late, or gets another error first."""
 
 from __future__ import annotations
 

@@ -18,7 +18,10 @@ from tidegate_coordination.rules.log_moves import BeginLogMove
 async def test_an_old_log_is_not_taken_for_the_new_one(
     stale: str, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """A gateway still has the setting of an earlier move. It complains, and all gateways stay."""
+    """A gateway still has the setting of an earlier move.
+
+    That gateway complains, and all gateways stay with the old log.
+    """
     world = MoveWorld(1)
     async with gateways(world, 2) as found:
         await world.work(found[0], 5)

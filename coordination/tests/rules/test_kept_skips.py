@@ -1,4 +1,4 @@
-"""Skipped runs that are kept: they come back into their hole, or go for good."""
+"""Skipped runs that are kept: they are brought back into their hole, or dropped for good."""
 
 from __future__ import annotations
 

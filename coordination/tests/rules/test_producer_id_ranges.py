@@ -1,4 +1,4 @@
-"""Each cluster gives out producer ids of a range of its own, and counts no others."""
+"""Each cluster gives out producer ids of its own range, and counts no other ids."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_made_up_id_moves_nothing(version: int, made_up: int) -> None:
     cluster.apply(rev.TimelineOpened(2, 100_002, first, "r"))
     highest = cluster.state.partitions.highest_producer_id(ids.was_given)
     assert highest == (given if made_up >= RANGE or made_up not in before else max(given, made_up))
-    cluster.do(EndSalvage("r", MAX_INT64 + PRODUCER_ID_GAP))  # whatever range it was given
+    cluster.do(EndSalvage("r", MAX_INT64 + PRODUCER_ID_GAP))  # whatever bound the proposal gives
     assert ids.own == before
     assert first <= ids.next_id <= first + PRODUCER_ID_GAP
 

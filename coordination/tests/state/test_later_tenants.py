@@ -145,7 +145,7 @@ def _of_security(tenant: int) -> list[Event]:
 
 
 def fold(state: ClusterState, events: Iterable[Event], writer: int = 1) -> None:
-    """Fold events as a replica reads them, each from an entry of its own."""
+    """Fold events as a replica reads them, each from a separate entry."""
     for event in events:
         payload = encode_entry(b"n", writer, NOW_MS, encode_events([event]))
         state.apply(state.position + 1, decode_entry(payload, state.position + 1))

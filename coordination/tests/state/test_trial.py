@@ -361,7 +361,7 @@ def test_answers_without_events_do_not_block_a_draft() -> None:
 
 
 def test_proposals_of_a_gateway_that_left_are_not_tried() -> None:
-    """Its proposals often do not fit a state from which the gateway is gone; that is no bug."""
+    """Proposals of the gateway often do not fit a state without that gateway, which is no bug."""
     draft: Draft[int] = Draft(ClusterState(), 1, 5, max_bytes=1 << 20, may_write=False)
     with capture_logs() as logs, pytest.raises(CannotCommit, match="has left"):
         draft.add(Decides(lev.LogMoveBegun("move", 1)), 1)

@@ -58,7 +58,8 @@ def test_unused_names_are_found_without_a_look_at_the_others() -> None:
     used["id-0"] = used["id-1"] = 9_000
     assert list(order.idle(1_003, used_ms)) == ["id-2"]
     used["id-2"] = 9_000
-    assert list(order.idle(1_003, used_ms)) == []  # looks at id-2 once more
+    # it looks at the block, and notes that no name is idle
+    assert list(order.idle(1_003, used_ms)) == []
     looks.clear()
     assert list(order.idle(1_003, used_ms)) == []
     assert not looks

@@ -269,7 +269,7 @@ def test_an_older_end_keeps_the_epoch() -> None:
     # Each added partition gets a marker, with data or without.
     assert [world.partition(each).next_offset for each in range(3)] == [2, 1, 0]
     world.grow(who, 0)
-    assert world.write(batch(who, 1, flags=OLD))[0].base_offset == 2  # sequences go on
+    assert world.write(batch(who, 1, flags=OLD))[0].base_offset == 2  # sequences continue
 
 
 def test_an_older_end_that_waited_does_not_end_the_next_transaction() -> None:

@@ -113,7 +113,8 @@ class Script:
         tickets = [self.join(requires_known_id=False, fresh_id=each, **changes) for each in names]
         if self.settings.initial_rebalance_delay_ms:
             self.wait(self.settings.initial_delay_seconds * (len(names) + 1))
-        for number, name in enumerate(names[:-1]):  # the last to come rebalanced the others
+        # the last member to join made the others rebalance
+        for number, name in enumerate(names[:-1]):
             if tickets[number] in self.answers:
                 tickets[number] = self.join(f"client-{name}", fresh_id=name, **changes)
         answers = [self.answers[each] for each in tickets]

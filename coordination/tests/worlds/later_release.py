@@ -1,7 +1,8 @@
 """A small release with tenants. Tests check that the bytes of this release leave room for it.
 
-It has tables for each tenant, which production code makes and folds into.  Its snapshots are of
-another format, with one more table: the rows of all tenants but 0.  It has no rules.
+The release has tables for each tenant, which production code makes and folds into.  Its snapshots
+are of another format, with one more table: the rows of all tenants but 0.  The release has no
+rules.
 """
 
 from __future__ import annotations

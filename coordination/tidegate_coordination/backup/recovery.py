@@ -56,8 +56,9 @@ class Base(NamedTuple):
 class Recovered:
     """A state, and how far it goes.
 
-    timeline: of the log it is from.  copied_at: when the newest copy was stored, in seconds since
-    1970 by the store's clock; 0 without copies.  complaints: the copies that could not be used.
+    timeline: of the log that the state is from.  copied_at: when the newest copy was stored, in
+    seconds since 1970 by the store's clock; 0 without copies.  complaints: the copies that could
+    not be used.
     """
 
     state: ClusterState
@@ -229,8 +230,8 @@ async def recover_from_copies(
 ) -> Recovered:
     """Return the newest state that the copies in a store give.
 
-    An older timeline is used if the newer one has no copies, or if its restore was cut short. It is
-    never used because copies of the newer one cannot be read.
+    An older timeline is used if the newer one has no copies, or if its restore was cut short.
+    Unreadable copies of the newer timeline are no reason to use an older one.
 
     newest: the timeline of the store that holds the records, if the copies are in another store.
 

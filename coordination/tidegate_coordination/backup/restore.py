@@ -10,8 +10,8 @@
 
 A restore that was cut short is repeated with the same log: before 3 it starts again (a timeline
 stays unused), after 3 it continues.  At step 1 a gateway of the old log may be about to delete
-objects. It deletes only objects that have been dead in its own log for longer than the grace
-period. A backup that is younger than that does not need them.
+objects. That gateway deletes only objects that have been dead in its own log for longer than the
+grace period.  A backup that is younger than that does not need these objects.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ class RestoreReport:
     """The result of a restore.
 
     backup_position: in the lost log, and the log time there; 0 if this call continued an earlier
-    one, whose report has them.  log_position: of the new log.  cut_partitions: those whose
-    first records were deleted after the backup.  lost_runs: stretches of records in the middle of
-    a partition whose objects are gone.  raised_from: the metadata.version that the lost log had,
+    one, whose report has them.  log_position: of the new log.  cut_partitions: partitions whose
+    first records were deleted after the backup.  lost_runs: stretches of records in the middle of a
+    partition whose objects are gone.  raised_from: the metadata.version that the lost log had,
     where the new one has a higher; else 0.
     """
 

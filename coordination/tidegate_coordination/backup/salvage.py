@@ -156,9 +156,9 @@ class Salvage:
         """Return the oldest object that waits for no object of another incarnation.
 
         If all wait, some batch was refused at first and accepted when its producer repeated it.
-        Then the oldest object is next.  Among objects that the store's clock cannot tell apart, it
-        is the one that loses the fewest last copies of batches.  A gap is bridged only if no older
-        object waits, because that object, or one after it, may still fill the gap.
+        Then the oldest object is next.  Among objects that the store's clock cannot distinguish,
+        the next one is the object that loses the fewest last copies of batches.  A gap is bridged
+        only if no older object waits, because that object, or one after it, may still fill the gap.
         """
         by_age = sorted(heads, key=lambda number: (heads[number].modified_at, heads[number].name))
         passed: list[tuple[int, Gaps]] = []

@@ -3,7 +3,7 @@
 If a log loses its end, and gateways then append to it, it holds other entries than its copies at
 the same positions.  Positions and incarnations were then given out twice, and the orphan scan would
 take objects that the lost entries named for orphans.  So a copier compares log and copies before it
-copies, and a gateway does so before it starts.
+copies, and a gateway compares them before it starts.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class Shelf:
         """Read entries back.
 
         Raises:
-          DamagedCopy: they are damaged, or gone.
+          DamagedCopy: the entries are damaged, or deleted.
           StoreUnavailable: try again later.
         """
         try:
@@ -142,7 +142,7 @@ class Shelf:
         """Read a snapshot back.
 
         Raises:
-          DamagedCopy: it is damaged, or gone.
+          DamagedCopy: the snapshot is damaged, or deleted.
           StoreUnavailable: try again later.
         """
         what = f"the copy of the snapshot at {name.position}"

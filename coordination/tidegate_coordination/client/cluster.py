@@ -136,7 +136,7 @@ class ClassicCluster:
     async def connection(self, node_id: int, name: str = "") -> BrokerConnection:
         """Return the open connection of that name to a broker; open it if there is none.
 
-        It may close at any time.  Ask for it again before each use.
+        The connection may close at any time, so ask for it again before each use.
 
         Raises:
           BrokerUnreachable: the broker is not known, or does not answer.

@@ -71,7 +71,7 @@ class BadProperties(ClassicError):
 
 
 class BrokerUnreachable(ClassicError):
-    """No connection was there in time; the request was not sent.  Try again later."""
+    """There was no connection in time; the request was not sent.  Try again later."""
 
     kind = Kind.RETRIABLE
 

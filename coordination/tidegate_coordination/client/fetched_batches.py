@@ -135,7 +135,7 @@ def _facts(header: BatchHeader) -> tuple[int, ...]:
 
 
 def _kind(data: memoryview, header: BatchHeader) -> int:
-    # Compaction leaves empty batches for the sequences of their producers. It skips open
+    # Compaction leaves empty batches for the sequences of their producers. Compaction skips open
     # transactions, so the transaction of an empty batch has ended, and its marker may be gone.
     if not header.is_transactional or header.record_count == 0:
         return PLAIN

@@ -114,7 +114,7 @@ def updated(
     """Return the cluster's metadata with an answer taken in.
 
     Args:
-      is_whole: the answer is about all topics, so topics that are not in it are gone.
+      is_whole: the answer is about all topics, so topics that it does not name were deleted.
 
     Raises:
       AnotherCluster: the answer is from another cluster than earlier ones.

@@ -1,10 +1,10 @@
 """Static settings of gateways that apply to the whole cluster.
 
-Most decide which records are removed, and how batches are validated, by any gateway or pipeline.
-If the values of gateways differ, the careful value holds: the one that removes or refuses least.
+Most decide which records are removed, and how batches are validated, by any gateway or pipeline. If
+the values of gateways differ, the careful value holds: the one that removes or refuses least.
 Removed records do not come back; records kept too long can be removed later (decision 23).
-quota.scope removes and refuses no record: it is here because all gateways must know who shares
-quotas.  `cluster` holds for all if one gateway has it (decision 36).
+quota.scope neither removes nor refuses records.  It is listed here because all gateways must know
+which gateways share quotas.  `cluster` holds for all if one gateway has it (decision 36).
 """
 
 from __future__ import annotations

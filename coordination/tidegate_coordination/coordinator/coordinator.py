@@ -242,8 +242,8 @@ class Coordinator:
     def _deadline_ms(self) -> int:
         """Return a log time after which no caller waits for a proposal that is made now.
 
-        It is one lease later than the caller's deadline.  If the clocks of gateways that were quiet
-        for a while reach the log, log time may rise by a lease at once.
+        This time is one lease later than the caller's deadline.  If the clocks of gateways that
+        were quiet for a while reach the log, log time may rise by a lease at once.
         """
         if not self.incarnation:
             return 0

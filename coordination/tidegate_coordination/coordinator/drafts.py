@@ -62,7 +62,7 @@ class Draft(Generic[Whose]):
         return not proposal.reads & self._view.written
 
     def add(self, proposal: Proposal[Any], whose: Whose) -> bool:
-        """Decide a proposal; False if it has to begin an entry of its own.
+        """Decide a proposal; False if it has to begin another entry.
 
         Then the entry has no room for the proposal, or the proposal fails, perhaps because of the
         events that the draft already has.  Add no more to the draft, since its overlay may hold

@@ -23,7 +23,7 @@ class Permit(Protocol):
         ...
 
     def renew(self, position: int) -> bool:
-        """Look all rights up again with the ACLs of a log position; False if one is gone."""
+        """Look all rights up again with the ACLs of a log position; False if one was removed."""
         ...
 
 

@@ -1,5 +1,6 @@
-"""Visitors: incarnations that are no gateways.  They write to the log, and are never shown to
-clients.
+"""Visitors: incarnations that are no gateways.
+
+Visitors write to the log, and are never shown to clients.
 
 A visitor has a node id below zero and a lease.  Once it has ended, its late proposals are refused.
 The driver of the pipeline is a visitor, and so is a command that repairs a topic.

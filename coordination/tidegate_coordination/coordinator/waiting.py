@@ -20,7 +20,10 @@ class CoordinatorUnavailable(Exception):
 
 
 class ProposalFailed(Exception):
-    """The proposal could not be decided, or is too large for an entry.  It changed nothing."""
+    """The proposal could not be decided, or is too large for an entry.
+
+    The proposal changed nothing.
+    """
 
 
 Failure: TypeAlias = ProposalFailed | CoordinatorUnavailable

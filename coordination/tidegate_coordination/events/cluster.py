@@ -4,9 +4,9 @@ An event holds the outcome of a decision, such as assigned offsets.  So the fold
 and every version of the code agrees on an event's meaning.  Tags are for ever: a tag is never used
 again for another meaning, and fields are only added at the end, with a default.
 
-Every event with a name that people choose has a `tenant`, the owner of the name.  It is always 0,
-since no other tenant exists yet (state/trial/ refuses them).  The format need not change for other
-tenants, but they need a higher level than this release reads (metadata_versions.py).
+Every event with a name that people choose has a `tenant`, the owner of the name.  The tenant is
+always 0, since no other tenant exists yet (state/trial/ refuses them).  The format need not change
+for other tenants, but they need a higher level than this release reads (metadata_versions.py).
 TransactionGrew and GroupFenceReached have no `tenant`: their groups are of the tenant of the
 transactional id, or of the fence.
 
@@ -278,7 +278,7 @@ RUN_WALKED = 64
 the value in a client's header.
 """
 # 128, the last bit of the column, is for runs whose bytes are sealed with a tenant's key.  It needs
-# a level of its own: no release reads such bytes.
+# a new level, because no release reads such bytes.
 
 
 class SegmentsOfPartition(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -41,7 +41,7 @@ class LinkSet(Event, frozen=True, tag=70):
 
 
 class LinkRemoved(Event, frozen=True, tag=71):
-    """The link is gone; it has no topic any more."""
+    """The link is removed; it had no topic left."""
 
     level: ClassVar[int] = LINKS
 

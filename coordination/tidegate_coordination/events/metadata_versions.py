@@ -123,6 +123,6 @@ def too_new(found: int, newest: int) -> ReleaseTooOld:
 def entry_formats(version: int, highest: int = NEWEST) -> range:
     """Return the formats of an entry after which the cluster has `version`.
 
-    These may be fewer than this release knows: an entry with an older format is damaged.
+    This release may know more formats: an entry with an older format counts as damaged.
     """
     return range(LEVELS[version].entry_format, LEVELS[highest].entry_format + 1)

@@ -90,7 +90,10 @@ class ClientQuotasSet(Event, frozen=True, tag=93):
 
 
 class DelegationTokenSet(Event, frozen=True, tag=94):
-    """A delegation token is created, or expires at another time; KIP-48.  It holds no secret."""
+    """A delegation token is created, or expires at another time; KIP-48.
+
+    The event holds no secret.
+    """
 
     level: ClassVar[int] = DELEGATION_TOKENS
 

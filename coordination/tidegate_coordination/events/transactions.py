@@ -38,8 +38,8 @@ class TransactionalIdInitialised(Event, frozen=True, tag=50):
 class TransactionGrew(Event, frozen=True, tag=51):
     """Partitions, by number, and groups were added before anything is written to them.
 
-    Clients of transaction.version 0 and 1 do so (AddPartitionsToTxn, AddOffsetsToTxn).  The tenant
-    of the groups is that of the transactional id that has the producer id.
+    Clients of transaction.version 0 and 1 add them (AddPartitionsToTxn, AddOffsetsToTxn).  The
+    tenant of the groups is that of the transactional id that has the producer id.
     """
 
     level: ClassVar[int] = TRANSACTIONS
@@ -52,7 +52,7 @@ class TransactionGrew(Event, frozen=True, tag=51):
 class TransactionWritten(Event, frozen=True, tag=52):
     """first_offsets: (partition number, offset) of the first batch in each partition.
 
-    It follows the WalCommitted with these batches.
+    The event follows the WalCommitted with these batches.
     """
 
     level: ClassVar[int] = TRANSACTIONS
@@ -102,7 +102,7 @@ class TransactionEnded(Event, frozen=True, tag=54):
 
 
 class TransactionalIdsExpired(Event, frozen=True, tag=55):
-    """These ids are forgotten: none has an open transaction, and none was used for long."""
+    """These ids are forgotten: they have no open transaction, and have long been unused."""
 
     level: ClassVar[int] = TRANSACTIONS
 

@@ -1,7 +1,7 @@
 """Functions of plug-ins that are called when a gateway begins or stops to append for others.
 
 An entry point of group `tidegate.leadership_hooks` is a function `hook(leads: bool) -> None`; any
-installed package may add one.  It is called in the event loop, so it must not wait.  Leading is a
+installed package may add one.  The event loop calls the hook, so it must not wait.  Leading is a
 hint: two gateways may lead at once, and the log's compare-and-set decides between their appends.
 """
 

@@ -1,8 +1,8 @@
 """The leading gateway, which appends for others: a hint that each gateway computes for itself.
 
-It is chosen by rendezvous hashing over the live gateways that reach the log and that others can
-reach.  Draining gateways count only if there are no others.  If gateways disagree for a while, two
-lead, and the log's compare-and-set decides between their appends.
+The leading gateway is chosen by rendezvous hashing over the live gateways that reach the log and
+that others can reach.  Draining gateways count only if there are no others.  If gateways disagree
+for a while, two lead, and the log's compare-and-set decides between their appends.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
                  +--ask_for_less()--+
 
 A proposal that was sent may have been committed, so it keeps its number until its outcome is known.
-If its caller has withdrawn it, the question says so, and the proposal fails unless it is decided
-already.
+If the caller has withdrawn the proposal, the question says that, and the proposal fails unless it
+is decided already.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Decides proposals of other gateways, in the queue of this gateway's own.
 
-It never forwards them, so gateways cannot forward in a circle.  Any gateway that reaches the log
-may be asked; it need not be the leader.
+This gateway never forwards them, so gateways cannot forward in a circle.  Any gateway that reaches
+the log may be asked; it need not be the leader.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class GatewayFenced(Exception):
 
 
 class LogAccess:
-    """Makes one call of the log at a time; callers that wait for it have deadlines of their own.
+    """Makes one call of the log at a time; callers that wait for it have their own deadlines.
 
     asked_at: when the unanswered call began; None if there is none.
     answered_at: when the log last gave an answer that proves that it is reachable.  unsure_since:
@@ -74,7 +74,7 @@ class LogAccess:
     async def read(self, position: int) -> list[LogEntry]:
         """Read from a position on; if the entry there is damaged, read it a second time.
 
-        It may have been damaged in transit.  If it still is, the fold refuses it.
+        The entry may have been damaged in transit.  If it is still damaged, the fold refuses it.
 
         Raises:
           GatewayFenced: the position was trimmed.

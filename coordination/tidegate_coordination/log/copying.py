@@ -1,7 +1,7 @@
 """Copies a log to another: same positions, same bytes.
 
-Each entry is put by compare-and-set, so any number of gateways may copy at once: an entry is there
-once, or was there already.  Entries carry random bytes, so if two logs hold the same entry at the
+Each entry is put by compare-and-set, so any number of gateways may copy at once: each entry is put
+once, and later puts find it.  Entries carry random bytes, so if two logs hold the same entry at the
 same position, one of them is a copy of the other.
 """
 

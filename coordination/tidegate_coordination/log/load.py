@@ -33,7 +33,7 @@ def _opener(url: str) -> OpenLog:
 
 
 def _entry_point(url: str) -> EntryPoint:
-    # Only the scheme is shown: the rest of a URL may hold a password.
+    # Only the scheme is shown: other parts of a URL may hold a password.
     scheme, colon, _ = url.partition(":")
     known = f"known: {', '.join(f'{each}:' for each in known_schemes())}"
     if not colon:

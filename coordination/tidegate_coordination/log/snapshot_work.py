@@ -1,4 +1,7 @@
-"""Work on a whole snapshot. It runs in a thread, because requests would wait for it too long."""
+"""Work on a whole snapshot.
+
+The work runs in a thread, because requests would wait for it too long.
+"""
 
 from collections.abc import Callable
 from typing import TypeVar

@@ -1,7 +1,7 @@
 """The public contract of a metadata log, for any implementation: `tidegate log verify URL` runs it.
 
-It needs a fresh, empty log, fills it, and leaves it filled.  Every check reports by name.  A failed
-check does not stop the others, but they may fail as well, because of the same bug.
+The run needs a fresh, empty log, and leaves its entries there.  Every check reports by name.  A
+failed check does not stop the others, but they may fail as well, because of the same bug.
 
     async def open_mine() -> MetadataLog: ...          # each call: one more handle on the same log
     good = await verify_log(open_mine, lambda name, good, text: print(name, good, text))

@@ -1,8 +1,9 @@
 """A metadata log with the faults of real ones, for simulation and the fault kit.
 
-One `FaultyLog` wraps the log for one gateway; several may wrap the same log.  It keeps the
-contract: it only does what the contract allows for `LogUnavailable`, a slow answer or a late hint.
-A fault is counted once it has had its effect, so that a test can require the fault.
+One `FaultyLog` wraps the log for one gateway; several may wrap the same log.  The faulty log keeps
+the contract: its faults are only those that the contract allows as `LogUnavailable`, as a slow
+answer or as a late hint. A fault is counted once it has had its effect, so that a test can require
+the fault.
 """
 
 import random

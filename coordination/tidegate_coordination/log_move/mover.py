@@ -34,7 +34,7 @@ from ..state.changes import EVERY_ENTRY
 from ..state.writers.gateways import Gateway
 
 LEVEL_ENTRIES: Final = 2
-# How long copying must have been fast enough before the seal.
+# A fast enough copy gets this long to reach the source's end, before it is sealed without that.
 LEVEL_SECONDS: Final = 2.0
 WAIT_SECONDS: Final = 1.0
 # Gateways look for the offer in the copy only for a limited time (watch.LOOK_SECONDS, 15).
@@ -241,7 +241,7 @@ class LogMover:
 
     async def _offer(self) -> None:
         self._say("asking the gateways whether they can use the new log")
-        # The URL is in the log, so every reader of the log or of a copy sees it, perhaps elsewhere.
+        # Every reader of the log or of a copy sees this URL, and the proposal may be forwarded.
         offer = OfferLog(self._plan.move_id, without_secrets(self._plan.url), self._copy)
         _check_step(await self._coordinator.propose(offer))
 

@@ -1,10 +1,10 @@
 """`forward:HOST:PORT,HOST:PORT?token-file=FILE`: the log as other gateways show it; with TLS if
 `ca-file=FILE`, `key-file=FILE` or `tls=on` is among the parameters; see logs/http/opening.py.
 
-It is for a gateway that cannot, or may not, reach the log itself.  Such a gateway reads through the
-peer.listener of gateways that do, and sends them its proposals (forwarding/forwarder.py).  It never
-appends and can never lead.  One address is enough.  Of several addresses, the one that answered
-last is asked first.
+This log is for a gateway that cannot, or may not, reach the metadata log itself.  Such a gateway
+reads through the peer.listener of gateways that do, and sends them its proposals
+(forwarding/forwarder.py).  That gateway never appends and can never lead.  One address is enough.
+Of several addresses, the one that answered last is asked first.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

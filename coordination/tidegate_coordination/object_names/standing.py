@@ -62,7 +62,7 @@ def name_of_key(key: str) -> tuple[str, int, ObjectName] | None:
 
 
 def standing_of(state: ClusterState, key: str) -> Known | None:
-    """Look an object up by its key; None as in name_of_key().  It walks over all objects."""
+    """Look an object up by its key; None as in name_of_key().  This walks over all objects."""
     found = name_of_key(key)
     if found is None:
         return None

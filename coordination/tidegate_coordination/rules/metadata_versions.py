@@ -38,7 +38,7 @@ class SetMetadataVersion:
 
 
 def why_not(state: ClusterState, version: int) -> str:
-    """Return why the cluster cannot go to another version; "" if it can."""
+    """Return why the cluster cannot change to another version; "" if it can."""
     if version < FIRST or version > NEWEST:
         return f"This release of Tidegate knows {FEATURE_NAME} {FIRST} to {NEWEST}."
     if version < state.metadata_version:

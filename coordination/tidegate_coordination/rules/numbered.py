@@ -62,7 +62,7 @@ class Failing:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Numbered:
-    """A proposal of `incarnation`, the `number`-th; see events.Proposed for the rest.
+    """The proposal `number` of `incarnation`; see events.Proposed for the other fields.
 
     encode_answer: encodes an answer of the proposal.  Answer: an encoded answer, failure_answer(),
     or NotDecided.  before_ms: from this log time on the proposal fails; 0 for no limit.

@@ -1,8 +1,8 @@
 """Proposals, and the view with which they are decided.
 
-`decide` is pure: it reads the state and the overlay (the changes of earlier proposals of the same
-entry), and returns events and an answer, or no events and a refusal.  It does not change the state;
-the fold of the entry does, once the entry has its position in the log.
+`decide` reads the state and the overlay (the changes of earlier proposals of the same entry), and
+returns events and an answer, or no events and a refusal.  `decide` changes only the overlay: the
+state changes when the entry is folded, once the entry has its position in the log.
 
 WAL commits and the steps of transactions are frequent enough to share an entry while touching the
 same partitions: for these proposals the overlay keeps the next offsets, the producer states and the

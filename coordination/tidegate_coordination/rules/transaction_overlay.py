@@ -89,7 +89,7 @@ class TransactionOverlay:
         return OverlaidId(name, row, transaction.partitions.as_dict(), set(transaction.groups))
 
     def forget(self, name: str) -> None:
-        """Note that an id is gone."""
+        """Note that an id was forgotten."""
         last = self.of_name(name)
         if last is not None:
             self._names[last.row.producer_id] = None

@@ -46,7 +46,7 @@ def _bit(acl: Acl) -> int:
 
 
 class _Patterns:
-    """Numbers by pattern.  A pattern whose number is 0 is not there."""
+    """Numbers by pattern.  Patterns whose number is 0 are removed."""
 
     __slots__ = ("_counts", "lengths", "literals", "prefixes")
 
@@ -118,7 +118,7 @@ class _Patterns:
 class AclIndex:
     """All ACLs, for decisions.
 
-    Its owner must not add an ACL twice, nor remove an ACL that is not there.
+    Its owner must not add an ACL twice, nor remove a missing one.
 
     Hosts are compared as texts, as in Kafka 4.3.1.
     """
@@ -128,7 +128,7 @@ class AclIndex:
         self._anybodys: Final[dict[int, _Patterns]] = {}  # how many ACLs there are, by type
 
     def add(self, acl: Acl) -> None:
-        """Take in an ACL that is not there."""
+        """Add an ACL that is not in the index."""
         key = acl.resource_type, acl.principal, acl.host
         granted = self._granted.get(key)
         if granted is None:
@@ -140,7 +140,7 @@ class AclIndex:
         anybodys.change(acl, 1)
 
     def remove(self, acl: Acl) -> None:
-        """Forget an ACL that is there."""
+        """Remove an ACL that is in the index."""
         key = acl.resource_type, acl.principal, acl.host
         if not self._granted[key].change(acl, -_bit(acl)):
             del self._granted[key]

@@ -2,8 +2,8 @@
 KIP-546).
 
 A quota belongs to an entity: a user, a client id, both, or an address.  Each part of an entity has
-a name, or is the default of all names that have no quota of their own.  Eight levels of entities
-match a client.  The most specific one that has the quota holds; see limit_of().
+a name, or is the default of all names without their own quota.  Eight levels of entities match a
+client.  The most specific one that has the quota holds; see limit_of().
 """
 
 from __future__ import annotations

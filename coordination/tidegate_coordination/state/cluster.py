@@ -1,7 +1,7 @@
 """The cluster state: the fold of the metadata log.
 
-`apply` is the only way to change the state, live and in a replay.  It decides nothing.  An event
-that contradicts the state raises StateBroken and stops the gateway.
+`apply` is the only way to change the state, live and in a replay.  The fold decides nothing.  An
+event that contradicts the state raises StateBroken and stops the gateway.
 
 Log time only rises, and never runs ahead of the median of the live gateways' last clocks.  An entry
 advances it by no more than the time that passed on its writer's clock.  So one wrong clock expires

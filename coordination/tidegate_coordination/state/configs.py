@@ -1,6 +1,7 @@
-"""Dynamic configs of gateways, groups and client metrics; topics keep their own.  Only set values
-are kept; defaults come from the tables of `configs`.  Resource types are Kafka's numbers.  A broker
-resource is a node id, or "" for the default of all.
+"""Dynamic configs of gateways, groups and client metrics; topics keep their own.
+
+Only set values are kept; defaults are in the tables of `configs`. Resource types are Kafka's
+numbers. A broker resource is a node id, or "" for the default of all.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class _OfType:
         self.configs[name] = configs
 
     def remove(self, name: str) -> None:
-        """Forget a resource, if it is there."""
+        """Forget a resource, if it is known."""
         if self.configs.pop(name, None) is None or name not in self.first:
             return
         self.first.remove(name)

@@ -43,7 +43,8 @@ _place: Final = attrgetter("place")
 def offsets_partition(group_id: str, count: int) -> int:
     """Return the partition of `__consumer_offsets` in which Kafka keeps a group, of `count`.
 
-    It is the absolute value of Java's hash code of the id; each UTF-16 code unit counts.
+    The partition follows from the absolute value of Java's hash code of the id, over its UTF-16
+    code units.
     """
     code = 0
     data = group_id.encode("utf-16-be", "surrogatepass")
@@ -259,7 +260,7 @@ class OffsetsTopic:
         return place, self.by_number[number]
 
     def _attach(self, metadata_version: int) -> bool:
-        """Find the topic; return whether it is there and may have records."""
+        """Find the topic; return whether it exists and may have records."""
         topic = self._topics.by_name.get(OFFSETS_TOPIC)
         if metadata_version < OFFSETS_TOPIC_FILLED or topic is None or topic.link:
             return False

@@ -13,7 +13,7 @@ _FEW: Final = 8
 
 
 class TopicGroups:
-    """See the module's head.  It is derived from the groups, and no snapshot has it."""
+    """See the module's head.  The table is derived from the groups, and is in no snapshot."""
 
     def __init__(self) -> None:
         self._of_topics: dict[bytes, tuple[str, ...] | dict[str, None]] = {}

@@ -41,7 +41,7 @@ class Crowd:
         self._resized(origin, len(members) - 1, len(members))
 
     def discard(self, number: int) -> bool:
-        """Remove a stranger; return whether it was there."""
+        """Remove a stranger; return whether it was in the crowd."""
         origin = self._origins.pop(number, None)
         if origin is None:
             return False

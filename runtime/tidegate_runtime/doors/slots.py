@@ -141,7 +141,7 @@ class ConnectionSlots:
     # -- for visitors -----------------------------------------------------------------------------
 
     def take_in(self, visitor: Visitor) -> None:
-        """Add a stranger, as the newest; close others that must go for it."""
+        """Add a stranger, as the newest; close other strangers to make room."""
         self._crowd.add(visitor.number, visitor.source)
         self._make_room()
 

@@ -55,7 +55,7 @@ class HttpClient:
         timeout_seconds: float,
         max_answer_bytes: int,
     ) -> HttpAnswer:
-        """Send a request and return its answer, whatever the status.
+        """Send a request and return its answer, with any status.
 
         Raises:
             HttpUnavailable: the server cannot be reached, disconnects, or is too slow, or its

@@ -124,7 +124,10 @@ class _Connection:
         return seconds if self._standing in _WITH_SLOT else min(seconds, STRANGER_SECONDS)
 
     async def request(self, seconds: float) -> HttpRequest | None:
-        """Return the request that began; None at the end. A stranger's comes without its body."""
+        """Return the request that began; None at the end.
+
+        A stranger's request comes without its body.
+        """
         begun = trio.current_time()
         with trio.fail_after(self._at_most(seconds)):
             head = await self._head()

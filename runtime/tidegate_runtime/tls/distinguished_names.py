@@ -1,7 +1,7 @@
 """A certificate's subject as Java's X500Principal.getName() writes it: that text is the principal.
 
-ACLs name principals, so they must come out as Apache Kafka's do, letter by letter.  The notation is
-RFC 2253 with Java's own choices: the last name part comes first.  Nine attribute types have
+ACLs name principals, so these must be the same as in Apache Kafka, letter by letter.  The notation
+is RFC 2253 with Java's own choices: the last name part comes first.  Nine attribute types have
 keywords; other types have their numbers, with the value as DER in hex.  `#`, `=` and other special
 characters have a backslash, wherever they stand.  Leading and trailing blanks have a backslash
 each.  Java reads the bytes of every kind of string as UTF-8.  Pure.

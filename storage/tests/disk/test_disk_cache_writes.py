@@ -179,7 +179,7 @@ async def test_queued_parts_are_written_in_one_batch(autojump_clock: MockClock) 
         for number in range(6):
             offer(cache, number, body)
         await settled(cache)
-        # One batch for the first four of them, and one for the rest.
+        # One batch for the first four parts, and one for the others.
         await trio.sleep(2 * disk.seconds + 1)
         assert cache.counters.writes == 6
 

@@ -19,7 +19,7 @@ VERSIONS = [b"version %d" % number for number in range(5)]
 
 
 def write_versions(servers: str, topic: str) -> None:
-    """Write several versions of one key, each in a batch of its own."""
+    """Write several versions of one key, each in a separate batch."""
     producer = Producer({"bootstrap.servers": servers})
     for each in VERSIONS:
         producer.produce(topic, each, key="a")

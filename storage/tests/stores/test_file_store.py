@@ -43,7 +43,7 @@ class FailingSteps(MemoryDiskSteps):
 
 
 class SlowSteps(RealDiskSteps):
-    """Waits in each sync of a file until the announced number of threads is there."""
+    """Waits in each sync of a file until the announced number of threads has arrived."""
 
     def __init__(self, root: str, parties: int) -> None:
         super().__init__(root)

@@ -77,7 +77,7 @@ def _command(folder: Path, master: int, volume: int, filer: int, s3: int) -> lis
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    # It takes ten seconds to stop in order, and its data is dropped anyway.
+    # An orderly stop takes ten seconds, and the data is dropped anyway.
     process.kill()
     process.wait()
 

@@ -46,7 +46,7 @@ class Folder:
 
 @asynccontextmanager
 async def folder_with(path: Path, *topics: str) -> AsyncIterator[Folder]:
-    """Yield a world that wrote topics of one partition each, in objects of their own."""
+    """Yield a world that wrote topics of one partition each, each in separate objects."""
     async with fetch_world() as [world]:
         for name in topics:
             await world.create(name)

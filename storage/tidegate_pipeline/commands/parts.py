@@ -247,7 +247,7 @@ async def living_driver(
     *,
     stopping: Stopping,
 ) -> AsyncGenerator[Driver, None]:
-    """Yield a driver with an incarnation of its own, which ends with the block.
+    """Yield a driver with a new incarnation, which ends with the block.
 
     Raises:
       GatewayFenced: in a group; the incarnation was fenced.  Open another driver.

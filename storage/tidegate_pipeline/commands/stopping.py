@@ -54,7 +54,7 @@ class Stopping:
             call()
 
     def tell_by_force(self, call: Callable[[], None]) -> None:
-        """Call `call` if the first signal was not enough.  It must not block."""
+        """Call `call` if the first signal was not enough.  The call must not block."""
         self._calls_by_force.append(call)
 
     @contextmanager

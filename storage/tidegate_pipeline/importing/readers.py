@@ -45,7 +45,7 @@ class Reader(Protocol):
 
 
 class Origin(Protocol):
-    """Opens readers in a task's process.  It is pickled."""
+    """Opens readers in a task's process.  An origin is pickled."""
 
     def opened(self) -> AbstractAsyncContextManager[Reader]:
         """Connect, or open files."""

@@ -59,7 +59,7 @@ class Pauses:
         return pause is not None and now < pause.until
 
     def prune(self, now: float) -> None:
-        """Remove stretches that no round tried again: they have changed or are gone."""
+        """Remove stretches that no round tried again: they have changed, or no longer exist."""
         self._pauses = {
             stretch: pause
             for stretch, pause in self._pauses.items()

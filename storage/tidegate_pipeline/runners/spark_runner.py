@@ -2,13 +2,13 @@
 
     MergeTask --createDataFrame--> one row --mapInArrow--> rows of results --toArrow--> UnitResult
 
-Each task is a job of its own: `toLocalIterator` runs the partitions of one job one after another,
-and other actions return nothing before the last task is done.  So each result is returned as soon
-as it is ready, and a failed task loses only its own units.  A job costs the driver some 50 ms.
+Each task is a separate job: `toLocalIterator` runs the partitions of one job one after another, and
+other actions return nothing before the last task is done.  So each result is returned as soon as it
+is ready, and a failed task loses only its own units.  A job costs the driver some 50 ms.
 
 Jobs run in threads.  After a cancellation the thread stays until Spark has ended the job, so Spark
-starts no task later.  A task that has started may write for a while; its segments have names of
-their own and are orphans.
+starts no task later.  A task that has started may write for a while; its segments have unique
+names, and are orphans.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ class RunningSpark:
             if self._folder is not None:
                 stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
                 stack.callback(_end_jvm, context._gateway)
-                # So that the next session starts a JVM of its own.
+                # This makes the next session start a new JVM.
                 context._gateway = context._jvm = None
             _stop(self.session)
 

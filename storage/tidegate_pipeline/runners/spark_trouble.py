@@ -1,4 +1,4 @@
-"""Errors that end a run on Spark; in a module of their own, since callers may lack PySpark."""
+"""Errors that end a run on Spark; in a separate module, since callers may lack PySpark."""
 
 from __future__ import annotations
 

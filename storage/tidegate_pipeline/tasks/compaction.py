@@ -16,7 +16,7 @@ which are copied byte for byte.  A batch that loses no record is not changed.  A
 all records is dropped, since the cluster state knows producers and end offsets.  Only the last
 batch of a round stays without records, so that a consumer reaches the end (as in Kafka).  A batch
 whose records cannot be read, or that the walk of tidegate_protocol.record_walk refuses, stays as it
-is. It may hold records that a later tombstone deletes, so such tombstones stay, too.
+is. Such a batch may hold records that a later tombstone deletes, so such tombstones stay, too.
 """
 
 from __future__ import annotations
@@ -143,8 +143,8 @@ class AbortedSet:
 class LatestOffsets:
     """The newest offset of each key in the dirty sources.
 
-    end_offset: the first offset after the read ones.  It keeps up to remembered_bytes of decoded
-    batches, since decoding is most of the work of a round.
+    end_offset: the first offset after the read ones.  The map keeps up to remembered_bytes of
+    decoded batches, since decoding is most of the work of a round.
     """
 
     def __init__(self, end_offset: int, *, remembered_bytes: int = REMEMBERED_BYTES) -> None:
@@ -336,6 +336,6 @@ def _rebuilt(
 def _max_timestamp(header: BatchHeader, payload: bytes, starts: Iterable[int]) -> int:
     """Return the largest timestamp of the records that begin at starts.
 
-    It is -1 if no record has a higher one, as in Kafka.
+    The result is -1 if no record has a higher one, as in Kafka.
     """
     return max(-1, *(header.base_timestamp + timestamp_delta(payload, start) for start in starts))

@@ -1,9 +1,9 @@
-"""A cache of object parts on a local disk.  It survives a restart, and an operator may delete it.
+"""A cache of object parts on a local disk.
 
-It is bounded in bytes of disk space, and cold scans do not flush it (range_cache.py): a part is on
-probation until a reader uses it again more than RECENT_SECONDS after it came.  (Uses that follow
-each other closely come from one reader, or from several that read the same things together; they do
-not predict later use.)
+The cache survives a restart, and an operator may delete it. Its disk space is bounded, and cold
+scans do not flush it (range_cache.py): a part is on probation until a reader uses it again more
+than RECENT_SECONDS after it came. (Uses that follow each other closely come from one reader, or
+from several readers of the same parts; they do not predict later use.)
 
 Reads and writes run in the disk's threads.  Fetches never wait for a write: a part that cannot be
 written at once, because the write queue is full or the disk is full or broken, is not kept.  After
@@ -54,7 +54,7 @@ _log = structlog.get_logger("tidegate.disk_cache")
 REST_SECONDS = 60.0
 # The deadline of one step on the disk; after it the cache rests.
 STEP_SECONDS = 10.0
-# Uses within this time of a part's arrival count as the same reader's.
+# Uses within this time after a part was stored count as the same reader's.
 RECENT_SECONDS = 60.0
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _LOST = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
@@ -80,7 +80,10 @@ class DiskCacheCounters:
 
 @dataclass(slots=True, eq=False)
 class _Kept:
-    """A file.  since: when it came, seconds.  on_drop: called when the cache drops the file."""
+    """A file. since: when the file was stored, in seconds.
+
+    on_drop: called when the cache drops the file.
+    """
 
     name: FileName
     since: float
@@ -91,7 +94,7 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class _Use:
-    """See FileUse.  There is one for each open file; it lives as long as that."""
+    """See FileUse.  There is one for each open file, which lives as long as the file is open."""
 
     counters: DiskCacheCounters
     on_use: Callable[[], None]
@@ -153,7 +156,7 @@ class DiskCache:
         """Read and verify a part; None if it is not here.
 
         Args:
-          check: looks at the bytes, in the disk's thread; may raise DamagedFile.
+          check: checks the bytes, in the disk's thread; may raise DamagedFile.
           on_drop: see Offer; for a caller that keeps the part.
         """
         key = file_key(place)
@@ -365,7 +368,7 @@ class DiskCache:
         number = error.errno if isinstance(error, OSError) else None
         if number in _LOST or number == errno.EIO:
             self._files.evict(kept.name.key)
-        else:  # the file may be sound: the disk failed, or this process did
+        else:  # the file may be intact: the disk failed, or this process did
             self._no_reads_until = trio.current_time() + REST_SECONDS
         if number in _LOST:
             self.counters.lost_files += 1

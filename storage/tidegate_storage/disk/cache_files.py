@@ -28,21 +28,21 @@ T = TypeVar("T")
 
 FOLDER = "parts"
 TEMP_SUFFIX = ".tmp"
-# Disks give out space in blocks; most are of this size.
+# File systems allocate space in blocks, which mostly have this size.
 BLOCK_BYTES = 4096
 
 _NAME = re.compile(r"([0-9a-f]{32})-([0-9a-f]+)-([0-9a-f]+)-([0-9a-f]{8})")
 
 
 class Place(NamedTuple):
-    """Where bytes come from: an object, and the first byte in it."""
+    """Where bytes are from: an object, and the position of the first byte in it."""
 
     object_key: str
     position: int
 
 
 class FileKey(NamedTuple):
-    """A place as it stands in a file's name; digest: BLAKE2b-128 of the object's key, in hex."""
+    """A place as it is in a file's name; digest: BLAKE2b-128 of the object's key, in hex."""
 
     digest: str
     position: int
@@ -218,7 +218,7 @@ def _make_folders(steps: DiskSteps) -> None:
 def _write(steps: DiskSteps, path: str, body: Buffer) -> None:
     try:
         handle = steps.open_new(path)
-    except FileExistsError:  # an earlier process left it: its serials began at zero, too
+    except FileExistsError:  # an earlier process left it, whose serials began at zero, too
         steps.remove(path)
         handle = steps.open_new(path)
     try:

@@ -1,8 +1,8 @@
 """A disk in memory that can lose its power: the twin of RealDisk.
 
-As a kernel may, it keeps writes in a cache until they are synced.  power_cut() drops the cache:
-bytes that were written to a file and not synced are gone, kept in part, or turned to zeros or
-garbage; a name that was linked, made or removed and not synced with its folder exists or not, each
+As a kernel may, it keeps writes in a cache until they are synced.  power_cut() drops the cache.
+Unsynced bytes of a file are then lost, kept in part, or turned into zeros or garbage.  If a name
+was linked, made or removed, and its folder was not synced, the change is kept or lost, each one
 independently.  The remaining tree is what a disk would hold after the restart.
 """
 
@@ -193,7 +193,7 @@ def _entry(name: str, node: _Node) -> DiskEntry:
 
 
 def _os_error(number: int, path: str) -> OSError:
-    """OSError picks its own subclass by the number, as it does for the kernel's calls."""
+    """Return an OSError of the subclass for this number, as the kernel's calls raise it."""
     return OSError(number, os.strerror(number), path)
 
 

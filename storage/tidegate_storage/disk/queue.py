@@ -11,9 +11,9 @@ from ..stores.object_store import Buffer
 from .cache_files import FileKey, Place
 
 MAX_QUEUED_BYTES: Final = 32 << 20
-# Bytes of one batch, about: the hand-over to a thread and back can take longer than one write.
+# About how many bytes a batch has: the hand-over to a thread and back can take longer than a write.
 BATCH_BYTES: Final = 8 << 20
-# Parts of one batch: all their files are open at once.
+# The parts of one batch: all their files are open at once.
 BATCH_PARTS: Final = 64
 
 

@@ -54,7 +54,7 @@ class DiskRoom:
         self._stuck.pop(path, None)
 
     def take_stuck(self, now: float) -> list[str]:
-        """Return the files whose removal is due for another try; they count no more."""
+        """Return the files whose removal is due for another try; they are no longer counted."""
         if now < self._retry_at:
             return []
         paths = list(self._stuck)

@@ -2,8 +2,8 @@
 
 For tools that show an object's content.  The scan keeps only the header of the current batch, and
 the one small record of a control batch, so a stretch may be of any length.  Damage does not end the
-scan: a batch with a wrong CRC is reported and skipped.  Only where no batch can lie is the rest
-skipped too, since the start of the next batch is unknown.
+scan: a batch with a wrong CRC is reported and skipped.  If bytes cannot be the start of a batch,
+all later bytes are skipped, too, since the start of the next batch is unknown.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class NoBatch:
 
 
 class BatchScan:
-    """One stretch of batches, [position, end_position) of an object.
+    """A scan of one stretch of batches, [position, end_position) of an object.
 
     crc32c: of all bytes so far.  batches, records: counts of the whole batches and their records.
     """

@@ -1,4 +1,4 @@
-"""Sums of what gateways and pipelines asked of the object store.  Pure.
+"""Sums of the requests of gateways and pipelines to the object store.  Pure.
 
 Requests of single topics and clients are in thousandths of a request, since many share one.  The
 sum over topics equals a thousand times the requests that were split, exactly; so does the sum over
@@ -40,7 +40,7 @@ class BadSums(Exception):
 
 
 class KindBook:
-    """A book of requests, and of bytes, by what they were for."""
+    """A book of requests and bytes, by their purpose."""
 
     def __init__(self) -> None:
         self.clear()
@@ -62,7 +62,9 @@ class KindBook:
 
 
 class LogRequests:
-    """Books what the metadata log asked since the last time, and the rest of a log before it.
+    """Books the requests of the metadata log since the last time.
+
+    After a move of the log this includes the last requests of the old log.
 
     sums: returns the requests that the log made so far; None if it counts none.
     """
@@ -73,7 +75,7 @@ class LogRequests:
         self._booked: Counter[str] = Counter()
 
     def book(self, book: KindBook) -> None:
-        """Book it now."""
+        """Book these requests now."""
         log = self._sums()
         if log is not self._log:
             self._book_rest(book)
@@ -105,7 +107,8 @@ class Use(msgspec.Struct):
     """The use of one topic or client.
 
     puts, gets: in PARTS of a request.  put_bytes: of its WAL objects.  get_bytes: of records.
-    crossed_bytes: that a client sent and got across zones; unknown_bytes: of an unknown zone.
+    crossed_bytes: bytes that a client sent and got across zones; unknown_bytes: bytes of clients
+    whose zone is unknown.
     """
 
     puts: int = 0
@@ -116,7 +119,7 @@ class Use(msgspec.Struct):
     unknown_bytes: int = 0
 
     def add(self, other: Use) -> None:
-        """Add another one's figures."""
+        """Add another use's figures."""
         for name in FIELDS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
@@ -139,9 +142,9 @@ def _no_groups() -> dict[str, list[str]]:
 class CostSums(msgspec.Struct, kw_only=True):
     """The sums of a span of time; of one gateway or pipeline, or of several.
 
-    node_id, linger_ms, put_budget: the gateway's, and its settings; of several, the newest one's.
-    A pipeline has PIPELINE for its node id, and gives only the requests and the bytes.
-    put_budget is 0 where requests cost nothing.
+    node_id, linger_ms, put_budget: the gateway's, and its settings; for several gateways, those of
+    the newest sums. A pipeline has PIPELINE for its node id, and gives only the requests and the
+    bytes. put_budget is 0 where requests cost nothing.
     begin_ms, end_ms: since 1970.
     requests: by kind and what they were for, as "put wal".
     stored_bytes, got_bytes: by what they were for.  batches: in the WAL objects.

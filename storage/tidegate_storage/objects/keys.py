@@ -9,8 +9,8 @@
     tidegate-owner.json
     tidegate-timelines/<timeline, 6 digits>.json
 
-Numbers that are listed in order have leading zeros, so that key order is number order.  A zone
-name goes into a key percent-encoded, so any name will do.
+Numbers that are listed in order have leading zeros, so that key order is number order.  Zone names
+are percent-encoded in a key, so any name is possible.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def parse_cost_key(key: str) -> CostKey:
 
 
 def unplaced_key(cluster_id: str, timeline: int, key: str) -> str:
-    """Return the key for a restore's copy of an object with records of topics that are gone."""
+    """Return the key for a restore's copy of an object with records of unknown topics."""
     return f"{timeline_prefix(cluster_id, timeline)}unplaced/{key.partition('/')[2]}"
 
 

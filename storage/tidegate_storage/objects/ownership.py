@@ -142,7 +142,7 @@ async def see_mark_stays(store: ObjectStore) -> None:
     except NoSuchObject:
         raise StoreUnavailable(f"{OWNER_KEY} has disappeared since it was read") from None
     if marker != again:
-        # If the store overwrites, it must not get damaged bytes.
+        # If the store overwrites objects, it must not get damaged bytes.
         raise StoreUnavailable(f"two reads of {OWNER_KEY} differ: it was damaged in transit")
     await see_create_if_absent(store, OWNER_KEY, marker)
 
@@ -175,7 +175,7 @@ async def open_timeline(
     """Take the prefix over for a new timeline; return its number.
 
     Args:
-      above: the new number is larger than this timeline, whatever the store holds.
+      above: the new number is larger than this timeline, even if the store holds no marker of it.
       nonce: distinguishes this call's marker from another's if the first reply was lost.
 
     Raises:

@@ -4,9 +4,9 @@ A WAL object holds batches as clients sent them: base offset 0, and a leader epo
 Both lie outside the batch's CRC, so they are written in place, once.  For LogAppendTime the
 timestamp type and the max timestamp change too; they lie inside the CRC, which is computed again.
 
-All checks come before the first write: each batch's CRC-32C, that the batches fill the run without
-gaps, and the run's check, which holds only for the batches committed for this topic and partition
-(runs.py).  So a shared object's bytes of other partitions are never served.
+All checks are made before the first write: each batch's CRC-32C, that the batches fill the run
+without gaps, and the run's check, which holds only for the batches committed for this topic and
+partition (runs.py).  So a reader of one partition never gets bytes of another one.
 
 Batches that a mirror stored have their offsets and epochs, perhaps with gaps between them; from
 RUN_HEADED on the run's check covers them, too.
@@ -46,7 +46,7 @@ _unpack_first = Struct(">qiibIhi").unpack_from
 
 
 class CorruptBatches(Exception):
-    """Stored bytes are not the committed ones.  offset: about where."""
+    """Stored bytes are not the committed ones.  offset: roughly where."""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(f"offset {offset}: {reason}")
@@ -57,7 +57,7 @@ class CorruptBatches(Exception):
 class CommittedRun(NamedTuple):
     """The cluster state's facts about a run.
 
-    append_time: ms, -1 where clients stamp records.  leader_epoch: that of all its offsets.
+    append_time: ms, -1 if clients stamp records.  leader_epoch: that of all its offsets.
     is_final: a mirror stored the batches, with their offsets and leader epochs.  is_headed: the
     check covers these, too.
     """
@@ -79,10 +79,10 @@ class PreparedRun:
     """Batches as a consumer gets them.
 
     base_offsets[i], starts[i]: first offset and first byte of batch i; starts ends with the length
-    of the run.  If compaction left a gap before a batch, its first offset is that of the gap,
+    of the run.  If compaction left a gap before a batch, base_offsets has the gap's first offset,
     because a fetch from an offset in the gap gets the batch after it.  end_offset: the first after
     the last batch.  next_offset: the first after the run.  bound_ms: no record has a later time
-    stamp, whatever headers say; -1 where headers say true ones.
+    stamp, even if headers say so; -1 if headers have true times.
     """
 
     view: memoryview
@@ -114,7 +114,7 @@ class PreparedRun:
 
 @dataclass(frozen=True, slots=True)
 class FileRun:
-    """A PreparedRun whose bytes lie in a file; memory holds only where its batches begin."""
+    """A PreparedRun whose bytes lie in a file; memory holds only the positions of its batches."""
 
     view: FilePart
     base_offsets: array[int]
@@ -151,7 +151,7 @@ def prepare_wal_run(region: memoryview, run: CommittedRun) -> PreparedRun:
     """Verify a run of a WAL object and write its offsets into it.
 
     Args:
-      region: writable, exactly the bytes of the run as stored; served from here on.
+      region: writable, exactly the bytes of the run as stored; afterwards it is served.
 
     Raises:
       CorruptBatches: the region was not touched.
@@ -217,10 +217,10 @@ def _headed(region: memoryview, walk: _Walk) -> list[int]:
 
 
 def _walk(region: memoryview, offset: int, *, is_final: bool, is_verified: bool) -> _Walk:
-    """Walk over all batches.  Once per batch that is read: it must be quick.
+    """Walk over all batches.  This runs for each batch that is read, so it must be fast.
 
     is_final: the batches have their offsets, perhaps with gaps; else they follow each other from
-    offset on.  is_verified: one CRC covered all; else each batch is verified.
+    offset on. is_verified: one CRC has covered all batches; else each batch is verified.
     """
     base_offsets, starts, crcs = array("q"), array("I"), list[int]()
     start, size = 0, len(region)

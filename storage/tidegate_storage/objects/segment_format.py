@@ -12,10 +12,10 @@
 
 All numbers are big-endian.  A chunk is a stretch of whole batches, about CHUNK_BYTES long: the unit
 of reading, of caching, and of the search by offset and time.  Its CRC covers all of its bytes.  The
-trailer's CRC covers the index, and the trailer before that CRC.  The cluster state keeps it, so a
-reader accepts only the published index.  Readers start with the index, so it repeats the header's
-versions.  The chunks stand for [base offset, next offset) without gaps; within a chunk, compaction
-may have removed some offsets.
+trailer's CRC covers the index, and the trailer before that CRC.  The cluster state keeps the
+trailer's CRC, so a reader accepts only the published index.  Readers start with the index, so it
+repeats the header's versions.  The chunks cover [base offset, next offset) without gaps; within a
+chunk, compaction may have removed some offsets.
 
 Tag 1 holds the aborted transactions of the segment: producer id i64, first offset i64, last offset
 i64, each.  A minor version adds tags, which older readers pass over; a major version may change
@@ -61,8 +61,8 @@ _ABORTED = Struct(">qqq")
 class Chunk(NamedTuple):
     """Whole batches of a segment.
 
-    base_offset, next_offset: the offsets it stands for.  position: of its first byte in the object.
-    max_timestamp: the largest of its batches' max timestamps, ms.
+    base_offset, next_offset: the offsets that it covers.  position: of its first byte in the
+    object. max_timestamp: the largest of its batches' max timestamps, ms.
     """
 
     base_offset: int

@@ -106,7 +106,7 @@ class SegmentBuilder:
         self._begin_chunk()
 
     def seal(self, next_offset: int) -> SealedSegment:
-        """Finish a segment that stands for everything below next_offset; one batch at least."""
+        """Finish a segment that covers all offsets below next_offset; it has at least one batch."""
         if self._batches:
             self._end_chunk(next_offset)
         elif self._chunks[-1].next_offset != next_offset:

@@ -120,7 +120,7 @@ class OpenWal:
     def _joined(
         self, header: bytes, partitions: list[tuple[tuple[bytes, int], list[_Waiting]]]
     ) -> bytearray:
-        """Join header, batches and room for the tail, which needs the slices' CRCs first."""
+        """Join header, batches, and room for the tail, which follows from the slices' CRCs."""
         parts: list[Buffer] = [header]
         for _, waiting in partitions:
             parts += [batch for batch, *_ in waiting]

@@ -8,8 +8,8 @@
     trailer   footer position u64, footer length u32, CRC-32C u32, magic 8
 
 All numbers are big-endian.  The trailer's CRC covers header, footer and the trailer before it, so
-with the CRCs of the slices no byte can change unnoticed.  A minor version adds tags, which older
-readers pass over; a major version may change anything.
+together with the CRCs of the slices every changed byte is noticed.  A minor version adds tags,
+which older readers pass over; a major version may change anything.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reading a whole WAL object back: for salvage, for tools, for tests.  Pure.
 
-Fetches do not come here: they read ranges that the cluster state names.
+Fetches do not use this module: they read the ranges that the cluster state names.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ async def reads_what_was_put(store: ObjectStore, folder: str) -> None:
 
 
 async def takes_any_buffer(store: ObjectStore, folder: str) -> None:
-    """The store copies the bytes: the gateway patches offsets into a WAL's buffer after its put."""
+    """The store must copy the bytes: after a put the gateway patches offsets into the buffer."""
     bodies: tuple[Buffer, ...] = (bytearray(BODY), memoryview(BODY), memoryview(bytearray(BODY)))
     for number, body in enumerate(bodies):
         key = f"{folder}{number}"
@@ -142,7 +142,7 @@ async def lists_in_pages(store: ObjectStore, folder: str) -> None:
 
 
 async def lists_whole_parts_only(store: ObjectStore, folder: str) -> None:
-    """A prefix is whole parts: 'b/' does not match 'ba/x'."""
+    """A prefix consists of whole parts: 'b/' does not match 'ba/x'."""
     for name in NAMES:
         await store.put(folder + name, b"")
     assert await _keys(store, folder + "b/") == [folder + "b/x", folder + "b/y"]

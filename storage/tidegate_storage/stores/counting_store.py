@@ -1,7 +1,7 @@
-"""An object store that tells a book of each request: what a cloud puts on its bill.
+"""An object store that reports each request to a book, as a cloud bills it.
 
-A call is one request.  Only delete_many() may be several: S3 takes 1,000 keys in one.  Requests
-that a client library repeats by itself after an error of the store are not seen here.
+A call is one request.  Only delete_many() may be several: S3 accepts 1,000 keys in one.  Requests
+that a client library repeats by itself after an error of the store are not counted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Request(Enum):
 
 
 class RequestBook(Protocol):
-    """Hears of the requests of a store.  Each method is called in the task of the caller."""
+    """Gets the requests of a store.  Each method is called in the task of the caller."""
 
     def asked(self, request: Request, key: str, count: int = 1) -> None:
         """Book requests that are about to be sent; key: an object's, or a prefix."""
@@ -37,7 +37,7 @@ class RequestBook(Protocol):
         ...
 
     def got(self, key: str, size_bytes: int) -> None:
-        """Book bytes that an answer brought."""
+        """Book bytes that an answer has."""
         ...
 
 

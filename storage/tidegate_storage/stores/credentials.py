@@ -1,8 +1,8 @@
 """Checks for a store's credentials, so that obstore asks no metadata server without need.
 
 If obstore finds no credentials, it asks 169.254.169.254, or metadata.google.internal, for the role
-that this machine has in its cloud.  Outside a cloud that address belongs to another host or to
-none, and an operator who forgot a key waits for a timeout.  So the URL of a machine with a role
+that this machine has in its cloud.  Outside a cloud, that address belongs to another host or to
+none, so an operator who forgot a key would wait for a timeout.  So the URL of a machine with a role
 says `machine_role=true`.  The same holds for boto3, which reads profile files for us.
 """
 
@@ -28,7 +28,7 @@ _ENOUGH: Final[Mapping[str, tuple[frozenset[str], ...]]] = {
     "s3": (
         frozenset(
             {"AWS_ACCESS_KEY_ID"}
-        ),  # if only its secret key is missing, the message names that
+        ),  # if only the secret key is missing, the message names that key
         frozenset({"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"}),
         frozenset({"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"}),
         frozenset({"AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"}),

@@ -182,7 +182,7 @@ def _endpoint_scheme(config: Mapping[str, Any]) -> str:
     """
     endpoint = str(config.get("endpoint", ""))
     if "@" in endpoint.partition("?")[0]:
-        # obstore would write them into the text of each error.
+        # obstore would write user and password into the text of each error.
         raise StoreMisconfigured(_in_environment("an endpoint has no user and password"))
     scheme = _scheme_of(endpoint)
     if endpoint and scheme not in ("http", "https"):

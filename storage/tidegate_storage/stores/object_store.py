@@ -59,7 +59,7 @@ class ObjectStore(Protocol):
         ...
 
     async def get_range(self, key: str, start: int, length: int) -> Buffer:
-        """Read exactly length bytes (1 or more) from byte start.  They never change.
+        """Read exactly length bytes (1 or more) from byte start.  These bytes never change.
 
         Raises:
           NoSuchObject: no object has this key.
@@ -162,7 +162,7 @@ async def _holds(store: ObjectStore, key: str, body: Buffer) -> bool:
 
 
 def check_key(key: str) -> None:
-    """Refuse a key that some store could not hold or would read as another key.
+    """Refuse a key that some store could not hold, or would treat as another key.
 
     Raises:
       ValueError: a part is empty, '.', '..', too long, or holds a control character or backslash.

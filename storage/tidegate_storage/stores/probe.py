@@ -44,7 +44,7 @@ class Finding(NamedTuple):
 
 
 async def see_create_if_absent(store: ObjectStore, key: str, body: Buffer) -> None:
-    """Check that a store refuses a second object of a key, by putting the bytes that it holds.
+    """Check that a store refuses to create a key again, by a put of the bytes that the key holds.
 
     If the store accepts them, it holds the same bytes as before, so the check changes nothing.
 
@@ -65,7 +65,7 @@ async def probe_store(store: ObjectStore, *, nonce: str | None = None) -> list[F
     Ends early with a finding that is_last: all later ones would only follow from it.
 
     Args:
-      nonce: keeps probes apart that run at the same time; random if not given.
+      nonce: distinguishes probes that run at the same time; random if not given.
     """
     folder = f"doctor/{nonce or secrets.token_hex(8)}/"
     found: list[Finding] = []
@@ -87,7 +87,7 @@ async def _finding(what: str, check: Callable[[], Awaitable[str]]) -> Finding:
         return Finding(False, what, str(error), is_last=True)
     except StoreMisconfigured as error:
         # Each permission is granted separately, so the other checks continue; but without objects
-        # they have nothing to read.
+        # there is nothing to read.
         return Finding(False, what, str(error), is_last=what == _CHECKS[0][0])
     except NoSuchObject as error:
         advice = f"{error} was stored and cannot be found: this store is not consistent"

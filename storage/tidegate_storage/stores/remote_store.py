@@ -1,6 +1,7 @@
 """Objects in S3, Google Cloud Storage, Azure, or stores with the same APIs, through obstore.
 
-obstore's blocking calls run in threads (its own async side is asyncio's).  They release the GIL.
+obstore's blocking calls run in threads (its own async side is asyncio's).  The calls release the
+GIL.
 
 A put is one conditional request that obstore never repeats by itself: a hidden repeat would find
 its own first success and report that the key is taken.  S3 answers 412 if the key is taken, and 409
@@ -38,15 +39,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CONFLICT_PAUSE_SECONDS = 0.05
-# The module of what pyo3 raises if code in Rust panics.  It is no Exception, and is not exported.
+# The module of the error that pyo3 raises if Rust code panics. The error is no Exception, and is
+# not exported.
 _PANIC = "pyo3_runtime"
 
 
 class RemoteObjectStore:
     """One bucket, below a prefix.
 
-    writer must not retry by itself; reader may.  Both should end each call after deadline_seconds,
-    so that the thread of an abandoned call ends, too.
+    writer must not retry by itself; reader may.  Writer and reader should end each call after
+    deadline_seconds, so that the thread of an abandoned call ends, too.
     """
 
     requests_cost_money = True
@@ -86,7 +88,8 @@ class RemoteObjectStore:
         check_key(key)
         async with self._door(f"get {key}"):
             part = await self._read(
-                # Not copied: the caller knows whether it needs a copy, or a part of one.
+                # The bytes are not copied: the caller knows whether it needs a copy of all or a
+                # part.
                 lambda: memoryview(
                     obstore.get_range(self._reader, key, start=start, length=length)
                 ),

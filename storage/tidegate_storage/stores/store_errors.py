@@ -1,9 +1,9 @@
-"""The meaning for an operator of an object store's answer, or of a failed connection to it.  One
-table.
+"""The meaning for an operator of an object store's answer, or of a failed connection to it.
 
-obstore gives an answer in the text of its error, and the cause of a failed connection only in the
-dump of its own state that follows.  A row names a sign that is in one of them.  If an operator must
-act, the error is StoreMisconfigured, so that a start ends with the sentence at once.
+The table covers both. obstore's error has the store's answer in its text, and the cause of a failed
+connection only in the dump of obstore's own state that follows the text. A row of the table names a
+sign that is in one of these. If an operator must act, the error is StoreMisconfigured, so that a
+start ends with the sentence at once.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ _NO_CONDITIONS: Final = (
 _BUCKET_SIGNS: Final = ("NoSuchBucket", "The specified bucket does not exist", "ContainerNotFound")
 
 ANSWERS: Final = (
-    # Paths of the AWS metadata server, which obstore asks for the machine's role last.  That of a
-    # machine that has a role may fail for a moment.
+    # Paths of the AWS metadata server, which obstore asks for the machine's role last.  The
+    # metadata server of a machine that has a role may fail for a moment.
     _Row("/latest/api/token", _NO_CREDENTIALS, is_passing=True),
     _Row("/latest/meta-data/iam/", _NO_CREDENTIALS, is_passing=True),
     *(_Row(each, _NO_BUCKET) for each in _BUCKET_SIGNS),

@@ -1,7 +1,7 @@
 """One member of a consumer group of the classic protocol, for one topic.
 
-The protocol is the eager one: a member gives up all its partitions when it joins again.  It commits
-before that, so that the partition's next reader begins after the printed records.
+The protocol is the eager one: a member gives up all its partitions when it joins again.  The member
+commits before that, so that the partition's next reader begins after the printed records.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class GroupMember:
         """Join again if a topic has more partitions and this member is the leader, which shares
         them out.
 
-        It runs forever.
+        This runs forever.
 
         Raises:
           ClassicError: the cluster refuses to say.

@@ -27,7 +27,7 @@ _NO_IDS: Final = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_
 
 
 async def writable_partitions(cluster: ClassicCluster, name: str) -> int:
-    """Return how many partitions a topic has, once it is there.
+    """Return how many partitions a topic has, once the topic exists.
 
     The request is that of every producer, so that auto.create.topics.enable applies.  A broker
     creates the topic after its answer.

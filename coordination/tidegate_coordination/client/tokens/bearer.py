@@ -1,6 +1,7 @@
 """The tokens of OAUTHBEARER as a client sees them (RFC 7628, RFC 7519).  Pure.
 
-A client does not check signatures.  It reads when a token expires, to get another one before.
+A client does not check signatures.  The client reads when a token expires, to get another token
+before that.
 """
 
 from __future__ import annotations

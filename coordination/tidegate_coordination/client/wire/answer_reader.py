@@ -1,7 +1,7 @@
 """Received bytes into frames.  Pure.
 
-Each frame has memory of its own, so that slices of it, such as the records of a fetch, stay valid
-for as long as they are used, and pin nothing else.
+Each frame has separate memory.  So slices of a frame, such as the records of a fetch, stay valid
+for as long as they are used, and keep no other memory alive.
 """
 
 from __future__ import annotations

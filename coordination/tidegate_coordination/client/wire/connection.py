@@ -277,7 +277,7 @@ class BrokerConnection:
             except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
                 self._close_for(error)
             except trio.Cancelled:
-                # The broker would take the next request for the rest of this one.
+                # The broker would read the next request as the rest of this one.
                 self._close(f"{self.broker} did not take {slot.name} to its end")
                 raise
 

@@ -96,7 +96,7 @@ class Slots:
         return self._waiting.popleft()
 
     def fail(self, reason: str, error: type[ClassicError]) -> None:
-        """Fail all requests; each gets an error of its own."""
+        """Fail all requests, each with a separate error object."""
         unknown = "; the outcome of {} is unknown" if error is Disconnected else ""
         while self._waiting:
             slot = self._waiting.popleft()

@@ -1,6 +1,6 @@
 """Calls to DynamoDB from Trio: boto3 in threads, each call with its deadline.
 
-boto3 itself repeats no call here.  An idempotency token would be for one attempt only, since not
+boto3 itself repeats no call here.  boto3's own idempotency token is for one attempt, since not
 every server recognises a repeated token.  This client repeats only throttled calls, which certainly
 had no effect.
 """
@@ -38,7 +38,7 @@ class ConditionFailed(Exception):
 
 
 class NoTable(Exception):
-    """The table is not there."""
+    """The table does not exist."""
 
 
 class Client:

@@ -1,4 +1,4 @@
-"""Tells errors of DynamoDB apart; pure.
+"""Classifies errors of DynamoDB; pure.
 
 If DynamoDB refused a call for now (throttled, or in conflict with another transaction), the call
 certainly had no effect.  An error that an operator must fix is a refusal when the log is opened,
@@ -22,7 +22,7 @@ from botocore.exceptions import (
 
 
 class UnreadableAnswer(Exception):
-    """A proxy answered with a page of its own."""
+    """A proxy answered with its own page."""
 
 
 class Kind(Enum):

@@ -18,7 +18,7 @@ class Items(Protocol):
 
     All calls have deadlines, and repeat only throttled requests.  All raise:
         LogUnavailable: no answer, or none in time; the outcome of a call that writes is unknown.
-        LogCorrupt: the table is gone.
+        LogCorrupt: the table was deleted.
     """
 
     async def get(self, name: str) -> Attributes | None: ...

@@ -1,4 +1,4 @@
-"""The URL of a log in DynamoDB, taken apart."""
+"""The parsed URL of a log in DynamoDB."""
 
 import re
 from dataclasses import dataclass

@@ -25,7 +25,7 @@ _SHOWN_CHARS: Final = 300
 
 
 class LogExchange:
-    """Calls to one log over a few connections of its own."""
+    """Calls to one log over a few separate connections."""
 
     def __init__(
         self, connect: Connect, place: HttpPlace, names: Iterator[str], *, max_connections: int

@@ -1,6 +1,6 @@
 """The log at an `http:` URL: each call is one request, and no request is repeated here.
 
-Waits and the upkeep of snapshots have connections of their own, so that neither delays an append. A
+Waits and the upkeep of snapshots have separate connections, so that neither delays an append. A
 snapshot is sent as its frames, one after the other, cut into parts. The server stores a snapshot
 only when the last call names its length and checksum, so an incomplete upload is never loaded.
 """

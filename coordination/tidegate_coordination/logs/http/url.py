@@ -1,4 +1,4 @@
-"""The URL of an `http:` log, taken apart. No error here shows text that may be part of a token."""
+"""The parsed URL of an `http:` log. No error here shows text that may be part of a token."""
 
 import ssl
 from dataclasses import dataclass, field

@@ -45,7 +45,7 @@ class Boundary:
         return self.position
 
     async def raise_to(self, position: int) -> None:
-        """Raise the boundary durably to a position; do nothing if it is there or higher.
+        """Raise the boundary durably to a position; do nothing if it is that high already.
 
         Raises:
             LogUnavailable: the rise may take effect, now or later.

@@ -157,7 +157,7 @@ class ObjectLog:
     def _delivered(
         self, from_position: int, payloads: list[bytes], max_bytes: int
     ) -> list[LogEntry]:
-        """Return the requested ones of the entries found; keep the rest."""
+        """Return the requested entries among the found ones; keep all others."""
         self._growth.note(from_position + len(payloads) - 1)
         entries = _fitting(from_position, payloads, max_bytes)
         for position in range(from_position + len(entries), from_position + len(payloads)):

@@ -1,7 +1,7 @@
 """Snapshots in a log of objects: the chunks first, then the head, which makes them visible.
 
 A name has a nonce, so it is used once. A save that was cut short has no head, so it is never
-loaded. It is deleted once two newer snapshots are complete, as older snapshots are.
+loaded. Like an older snapshot, such a save is deleted once two newer snapshots are complete.
 """
 
 from collections.abc import Callable, Sequence

@@ -2,7 +2,7 @@
 
 If a standby did not have to confirm the last entries, it may lack them when it takes over. Other
 gateways may append to the standby, so the log's length proves nothing. So on every new connection a
-gateway looks for the last entry that it has seen. It can reach another server only by a new
+gateway looks for the last entry that it has seen. A gateway can reach another server only by a new
 connection.
 """
 
@@ -22,7 +22,7 @@ class History:
             self._newest = entry
 
     def check(self, connection: Connection) -> None:
-        """Raises LogCorrupt if the entry is gone, or another one."""
+        """Raises LogCorrupt if the entry is missing, or has other bytes."""
         newest = self._newest
         if newest is None:
             return

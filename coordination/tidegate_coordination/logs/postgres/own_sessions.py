@@ -1,4 +1,4 @@
-"""Checks that connections have sessions of their own: a pooler may stand before the server.
+"""Checks that connections do not share sessions: a pooler may be between gateway and server.
 
 LISTEN, prepared statements, settings and advisory locks belong to a session.  A pooler that is not
 in session mode gives each transaction of a client any of its server connections. So the check has

@@ -1,4 +1,4 @@
-"""The URL of a PostgreSQL log, taken apart.
+"""The parsed URL of a PostgreSQL log.
 
 No error here shows text that may be part of a password.
 """

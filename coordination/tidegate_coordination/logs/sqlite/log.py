@@ -199,7 +199,7 @@ class SqliteLog:
         call = self._worker.call
         await call("trim", lambda: self._tables.raise_boundary(before_position))
         while await call("delete trimmed entries", self._tables.delete_trimmed):
-            pass  # a batch at a time, so that appends come between
+            pass  # a batch at a time, so that appends can run in between
 
     async def aclose(self) -> None:
         self._worker.file = None

@@ -161,7 +161,7 @@ def _overlap(own: Sequence[str], others: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RemoveLink:
-    """Forget a link.  Answer: a refusal, or the names of the topics that go with it."""
+    """Forget a link.  Answer: a refusal, or the names of the topics that are deleted with it."""
 
     name: str
     deletes_topics: bool = False
@@ -178,7 +178,7 @@ class RemoveLink:
         if view.state.link_groups.of_link(self.name):
             return Decided((), LinkRefusal.MOVING)
         switches = view.state.switches
-        # A lifted fence whose source is gone would stand for ever.
+        # Without its source a lifted fence would stay for ever.
         if not all(each.lifted for each in switches.of_link(self.name)):
             return Decided((), LinkRefusal.SWITCHING)
         own = (each for each in switches.switched.values() if each.link == self.name)
@@ -199,9 +199,9 @@ class TopicRefused(NamedTuple):
 class MirrorTopics:
     """Create topics as a link's source has them, or update existing ones.
 
-    topics: with the configs that are set at the source; those unknown here are left out.  They have
-      up to MAX_PARTITIONS_PER_REQUEST partitions together.  Answer: the topics that are not
-      mirrored, or whose change is not possible.
+    topics: with the configs that are set at the source; those unknown here are left out.  The
+      topics have up to MAX_PARTITIONS_PER_REQUEST partitions together.  Answer: the topics that are
+      not mirrored, or whose change is not possible.
     """
 
     link: str
@@ -330,7 +330,7 @@ class PlaceMirrors:
     writes: frozenset[str] = field(default=frozenset({HEADS, OBJECTS}), init=False)
 
     def decide(self, view: View) -> Decided[list[bool]]:
-        """It reads heads, so it never shares an entry with a commit that came before it."""
+        """A placing reads heads, so it never shares an entry with an earlier commit."""
         placed: dict[int, MirrorPlace] = {}
         answers: list[bool] = []
         for each in self.placings:

@@ -1,6 +1,6 @@
-"""How switched topics go back to their source; see state/migration/switches.py.
+"""How switched topics return to their source; see state/migration/switches.py.
 
-Records that were written to them here go to the source first, at the same offsets.
+Records that were written to the topics here are written to the source first, at the same offsets.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class FenceReturn:
     writes: frozenset[str] = field(default=_ALL, init=False)
 
     def decide(self, view: View) -> Decided[int | str]:
-        """It reads heads, so it never shares an entry with a commit that came before it."""
+        """This proposal reads heads, so it never shares an entry with an earlier commit."""
         found = _switched_of(view.state, self.link, self.names)
         if isinstance(found, str):
             return Decided((), found)
@@ -237,8 +237,8 @@ class ReturnTopics:
     def _older(self, state: ClusterState, fence: Fence) -> str:
         """Return which partition has a newer leader epoch here than at its source; "" for none.
 
-        A restored log begins an epoch of its own in the topics of this cluster.  Gateways would
-        refuse the source's batches, whose epoch is older.
+        A restored log begins a new epoch in the topics of this cluster.  Gateways would refuse the
+        source's batches, whose epoch is older.
         """
         known = dict(self.epochs)
         for topic_id in fence.limits:

@@ -197,7 +197,7 @@ class SwitchTopics:
         return _ALL | {STAGED} | group_scopes(self.groups) if self.groups or self.ids else _ALL
 
     def decide(self, view: View) -> Decided[str]:
-        """It reads heads, so it never shares an entry with a commit that came before it."""
+        """This proposal reads heads, so it never shares an entry with an earlier commit."""
         fence = view.state.switches.fences.get(self.fence)
         if fence is None or fence.lifted or fence.is_back:
             return Decided((), "the fence was lifted")

@@ -47,9 +47,8 @@ class Deletion(NamedTuple):
 class DeleteRecords:
     """Move log starts up.  Answer: per partition its log start, or DeletionRefusal.
 
-    It reads heads, so it never shares an entry with a commit that came before it.
-    default_policy: cleanup.policy of topics without one of their own, at the gateway that was
-      asked.
+    A deletion reads heads, so it never shares an entry with an earlier commit. default_policy:
+    cleanup.policy of topics that do not set it, at the gateway that was asked.
     """
 
     deletions: Sequence[Deletion]

@@ -1,9 +1,9 @@
 """Committing and abandoning WAL objects.
 
-Every batch is judged against the state at the position the commit gets: its topic may be gone, its
-producer fenced, its sequence out of order, or it may be a duplicate.  A refused batch leaves dead
-bytes in the object and nothing else; it does not make other batches fail.  wal_judge.py holds the
-rules.
+Every batch is judged against the state at the position the commit gets: its topic may be deleted,
+its producer fenced, its sequence out of order, or it may be a duplicate.  A refused batch leaves
+dead bytes in the object and nothing else; it does not make other batches fail.  wal_judge.py holds
+the rules.
 """
 
 from __future__ import annotations

@@ -279,9 +279,9 @@ class WalJudge:
         """Distinguish a repeat that is older than all kept batches from a gap.
 
         A Java producer whose answers are lost continues at another gateway, and repeats unanswered
-        batches up to request.timeout.ms later.  It treats DUPLICATE_SEQUENCE as success.  At
-        OUT_OF_ORDER_SEQUENCE it retries until delivery.timeout.ms, which blocks the partition, and
-        then reports a loss although the batch was written.
+        batches up to request.timeout.ms later.  Such a producer treats DUPLICATE_SEQUENCE as
+        success.  At OUT_OF_ORDER_SEQUENCE it retries until delivery.timeout.ms, which blocks the
+        partition, and then reports a loss although the batch was written.
 
         Below the level, the author's release may not be able to read this answer.
         """

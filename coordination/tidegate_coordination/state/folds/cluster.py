@@ -64,7 +64,7 @@ class ClusterFolds:
             self._group_folds.begin_offsets_topic()
 
     def fold_proposed(self, event: ev.Proposed) -> None:
-        """Renew its author's lease, as if the author had written an entry of its own."""
+        """Renew the author's lease, as if the author had appended an entry itself."""
         expect(event.incarnation > 0, "a numbered proposal without an author")
         self.author = event.incarnation
         self._state.gateways.fold_asked(event.incarnation, event.clock_ms, event.uptime_ms)
@@ -211,7 +211,7 @@ class ClusterFolds:
             self._group_folds.begin_offsets_topic()
 
     def fold_topic_deleted(self, event: ev.TopicDeleted) -> None:
-        """A topic is gone, with all that belongs to it."""
+        """A topic is deleted, with everything that belongs to it."""
         topic = self._state.topics.fold_deleted(event)
         self._note_change(TOPIC_RESOURCE, topic.name)
         self._state.keep_partitions(topic.partition_numbers)
@@ -241,7 +241,7 @@ class ClusterFolds:
         self._state.producer_ids.fold_reserved(event, self._state.log_time_ms)
 
     def fold_producers_expired(self, event: ev.ProducersExpired) -> None:
-        """Old producer states are gone."""
+        """Old producer states are removed."""
         self._state.producer_ids.fold_expired(event.before_ms)
         self._state.keep_partitions(
             each.number for each in self._state.partitions.values() if each.producers

@@ -41,7 +41,7 @@ class GroupFolds:
         self._transactions.offsets_deleted(event.group_id, event.partitions)
 
     def fold_deleted(self, event: gev.GroupDeleted) -> None:
-        """A group is gone."""
+        """A group is deleted."""
         self._state.keep_groups((event.group_id,))
         self._records.group_deleted(event.group_id, self._state.log_time_ms)
         self._groups.fold_group_deleted(event, self._state.log_time_ms)
@@ -49,12 +49,12 @@ class GroupFolds:
         self._state.claims.forget(f"group/{event.group_id}")
 
     def begin_offsets_topic(self) -> None:
-        """Record all groups in `__consumer_offsets`, if it is there."""
+        """Record all groups in `__consumer_offsets`, if that topic exists."""
         self._state.keep_groups([each.group_id for each in self._groups])
         self._records.begin(self._state.metadata_version, self._state.log_time_ms)
 
     def topic_deleted(self, topic: Topic) -> None:
-        """The offsets of a topic are gone; perhaps it was `__consumer_offsets` itself."""
+        """The offsets of a topic are removed; it may be `__consumer_offsets` itself."""
         group_ids = self._groups.with_offsets_of(topic.topic_id)
         self._state.keep_groups(group_ids)
         self._records.end(topic)

@@ -5,8 +5,8 @@ A link names groups by their ids, or by prefixes of ids.  Gateways forward such 
 source until it is moved.  A group that this cluster knows already is this cluster's own.  The same
 holds for transactional ids, which move by the names that the link has for them.
 
-A fence holds groups and ids while they move.  It is open until every gateway has reached it; then
-they are moved, or unfenced.
+A fence holds groups and ids while they move.  The fence is open until every gateway has reached it;
+then groups and ids are moved, or unfenced.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ ANY_END: Final = "*"
 class GroupFence:
     """awaited: the incarnations of gateways that may have commits without an answer yet.
 
-    ids: names of transactional ids, as the link has them.  members: members of the groups that
-    gateways have forwarded.  switch: the fence of the topics with which the groups move; 0: none
-    yet.
+    ids: names of transactional ids, as the link has them.  members: members of the groups that the
+    other gateways have forwarded.  switch: the fence of the topics with which the groups move; 0:
+    none yet.
     """
 
     number: int
@@ -159,7 +159,7 @@ class LinkGroupTable:
             self._forget(number)
 
     def forget_link(self, link: str) -> None:
-        """The link is gone, and with it what it moved."""
+        """Forget a link, its fences and the groups and ids that it moved."""
         self.moved.pop(link, None)
         self.moved_ids.pop(link, None)
         for each in self.of_link(link):

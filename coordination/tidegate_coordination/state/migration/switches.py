@@ -158,7 +158,7 @@ class SwitchTable:
         self._forget(event.fence)
 
     def fold_reversing(self, event: TopicsReversing) -> None:
-        """Records that were written since the switch go back to the source."""
+        """Records that were written since the switch are now written back to the source."""
         for topic_id in event.topic_ids:
             switched = self._switched(topic_id)
             self.switched[topic_id] = switched._replace(
@@ -255,7 +255,7 @@ class SwitchTable:
         self.version += 1
 
     def forget_link(self, link: str) -> None:
-        """The link is gone, and with it what was switched."""
+        """Forget a link, its fences and its switched topics."""
         self.on_hold.discard(link)
         for topic_id in [key for key, each in self.switched.items() if each.link == link]:
             del self.switched[topic_id]

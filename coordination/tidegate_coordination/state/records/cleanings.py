@@ -7,7 +7,7 @@ the batch, KIP-534; here records stay unchanged).  For each round, its end and i
 Rounds may come every minute and tombstones may have to wait for months, so not all rounds are
 kept.  Of the rounds that are old enough for tombstones to be removed, the newest suffices.  Of the
 younger rounds, the one that leaves the smallest gap is dropped.  A dropped round makes tombstones
-wait longer, by a part of that gap.
+wait longer, by a part of `delete.retention.ms`.
 """
 
 from __future__ import annotations

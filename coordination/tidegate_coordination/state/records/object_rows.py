@@ -43,7 +43,7 @@ class _Page:
         """Return where the row lies.
 
         Raises:
-          KeyError: it is not there.
+          KeyError: there is no such row.
         """
         numbers = self.numbers
         at = number - numbers[0]
@@ -130,7 +130,7 @@ class ObjectRows:
         return [column[at] for column in page.columns]
 
     def remove(self, numbers: Iterable[int]) -> None:
-        """Forget rows that are there."""
+        """Forget existing rows."""
         touched: dict[int, _Page] = {}
         for number in numbers:
             page = touched[number >> _PAGE_BITS] = self._changing(number)

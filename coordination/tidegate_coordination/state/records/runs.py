@@ -6,8 +6,8 @@ and the check holds the epoch.
 
 Rows are in offset order, appended at the end and cut at the front.  Segments replace stretches of
 rows, and skips remove some.  The cut only moves an index; the columns shrink once half of them is
-dead.  Base offsets are a column of their own, to be searched; the rest of a row is packed, since it
-is written and read as a whole, and a partition with few runs should cost few objects.
+dead.  Base offsets are a separate column, for searches.  The other fields of a row are packed,
+since they are written and read together, and a partition with few runs should cost few objects.
 
 Numbers of objects have 40 bits: the low 32 bits in their old place, and the high 8 bits after all
 other fields.  Snapshots up to format 5 omit the high bits, which are zero there.

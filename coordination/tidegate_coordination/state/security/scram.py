@@ -156,7 +156,7 @@ class ScramTable:
     def frozen(self) -> tuple[FrozenRows[ScramCredential], FrozenRows[SealedCredential]]:
         """Return the present rows that are plain, and those that are sealed, to be encoded later.
 
-        They are by user and mechanism.
+        The rows are by user and mechanism.
         """
         users = self._by_user.copy()
         return (

@@ -35,7 +35,7 @@ class IntMap(MutableMapping[int, int]):
         """Return the value of a key.
 
         Raises:
-          KeyError: it is not there.
+          KeyError: there is no such key.
         """
         at = self._find(key)
         if at < 0:
@@ -54,7 +54,7 @@ class IntMap(MutableMapping[int, int]):
         """Remove a key.
 
         Raises:
-          KeyError: it is not there.
+          KeyError: there is no such key.
         """
         at = self._find(key)
         if at < 0:

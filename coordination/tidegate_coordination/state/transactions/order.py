@@ -29,7 +29,7 @@ class NameOrder:
         return self._next
 
     def add(self, name: str, used_ms: int) -> int:
-        """Add a name that is not there; return its number.  used_ms: log time."""
+        """Add a new name; return its number.  used_ms: log time."""
         number = self._next
         self._next += 1
         at = number // BLOCK

@@ -12,7 +12,7 @@ from .open import OffsetKey
 
 
 class StagedNames:
-    """See the module's head.  It is derived from the open transactions."""
+    """See the module's head.  The table is derived from the open transactions."""
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[OffsetKey, set[str]]] = {}

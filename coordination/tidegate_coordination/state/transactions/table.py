@@ -244,7 +244,7 @@ class TransactionTable:
                     found.is_overtaken = True
 
     def drop_partitions(self, gone: Mapping[str, Iterable[int]]) -> None:
-        """Take partitions that are deleted out of open transactions; gone: see with_partitions."""
+        """Remove deleted partitions from open transactions; gone: see with_partitions."""
         for name, numbers in gone.items():
             partitions = self._open[name].partitions
             for number in numbers:

@@ -63,7 +63,7 @@ class TrialParts:
     # -- the cluster and its gateways ------------------------------------------------------------
 
     def cluster_created(self, event: ev.ClusterCreated) -> None:
-        """Check that a cluster is created once, with ids of its own."""
+        """Check that a cluster is created once, with its own range of ids."""
         expect(not self._state.cluster_id, "a cluster is created once")
         expect(event.first_producer_id in FIRST_IDS, f"producer ids from {event.first_producer_id}")
         self._only_once("cluster", "")
@@ -123,7 +123,7 @@ class TrialParts:
         self._only_once("claim", event.name)
 
     def claim_released(self, event: ev.ClaimReleased) -> None:
-        """Check that the claim is there."""
+        """Check that the claim exists."""
         known = self._state.claims.get(event.name) is not None
         known = known and ("claim", event.name) not in self._once
         expect(known, f"claim {event.name} released, but unknown")
@@ -196,14 +196,14 @@ class TrialParts:
         self._add_partitions(topic.partition_count)
 
     def topics_linked(self, event: kev.TopicsLinked) -> None:
-        """Check that the link is there, and ids and names are free."""
+        """Check that the link exists, and ids and names are free."""
         self._state.links.expect_link(event.link)
         expect(("end of link", event.link) not in self._once, f"link {event.link} is removed")
         for each in event.topics:
             self.topic_begins(each, each.shown_id)
 
     def link_removed(self, event: kev.LinkRemoved) -> None:
-        """Check that the link is there, and has no topic."""
+        """Check that the link exists, and has no topic."""
         self._state.links.expect_link(event.name)
         for topic in self._state.links.topics_of(event.name):
             expect(("end of topic", topic.topic_id) in self._once, f"a link with {topic.name}")
@@ -212,7 +212,7 @@ class TrialParts:
             self._only_once("end of fence", fence.number)
 
     def partitions_added(self, event: ev.PartitionsAdded) -> None:
-        """Check that the topic is there."""
+        """Check that the topic exists."""
         present = len(self._topic(event.topic_id).partition_numbers)
         expect(event.partition_count > present, f"{event.partition_count} is not more partitions")
         self._only_once("growth of topic", event.topic_id)
@@ -225,14 +225,14 @@ class TrialParts:
         expect_left(following < MAX_UINT32, "the numbers of partitions have run out")
 
     def topic_deleted(self, event: ev.TopicDeleted) -> None:
-        """Check that the topic is there."""
+        """Check that the topic exists."""
         topic = self._topic(event.topic_id)
         self._only_once("end of topic", event.topic_id)
         self.runs.topic_deleted(topic)
         self.transactions.topic_deleted(topic.partition_numbers)
 
     def configs_set(self, event: ev.ConfigsSet) -> None:
-        """Check that the topic is there."""
+        """Check that the topic exists."""
         if event.resource_type == _TOPIC_RESOURCE:
             topic = self._state.topics.by_name.get(event.resource_name)
             expect(topic is not None, f"configs of unknown topic {event.resource_name}")
@@ -253,7 +253,7 @@ class TrialParts:
         self._only_once("group", event.group_id)
 
     def offsets_deleted(self, event: gev.OffsetsDeleted) -> None:
-        """Check that the offsets are there."""
+        """Check that the offsets exist."""
         group = self._state.groups.get(event.group_id)
         is_gone = ("group", event.group_id) in self._once
         expect(group is not None and not is_gone, f"unknown group {event.group_id}")

@@ -29,17 +29,17 @@ class LinkGroupTrial:
             expect(table.fence_of(group_id) is None, f"group {group_id} has a fence")
 
     def joined(self, number: int) -> None:
-        """Check that the fence is there, and that its groups move with no other topics."""
+        """Check that the fence exists, and that its groups move with no other topics."""
         self._goes_on(number)
         only_once(self._once, "topics of group fence", number)
         expect(not self._state.link_groups.fences[number].switch, f"group fence {number} is taken")
 
     def reached(self, event: kev.GroupFenceReached) -> None:
-        """Check that the fence is there."""
+        """Check that the fence exists."""
         self._goes_on(event.fence)
 
     def ended(self, event: kev.GroupsUnfenced | kev.GroupsMoved) -> None:
-        """Check that the fence is there, and ends once."""
+        """Check that the fence exists, and ends once."""
         self._goes_on(event.fence)
         only_once(self._once, "end of group fence", event.fence)
 

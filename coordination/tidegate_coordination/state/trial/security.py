@@ -25,7 +25,7 @@ _MECHANISMS: Final = frozenset(ScramMechanism)
 
 
 class SecurityTrial:
-    """See the module's head.  It knows which rows exist after the events so far."""
+    """See the module's head.  The trial knows which rows exist after the events so far."""
 
     def __init__(self, state: StateTables) -> None:
         self._state: Final = state
@@ -35,7 +35,7 @@ class SecurityTrial:
         self._tokens: Final[dict[str, bool]] = {}
 
     def acls_changed(self, event: AclsChanged) -> None:
-        """Check that removed ACLs are there, and that added ones are not, and are possible."""
+        """Check that removed ACLs exist, and that added ones are new, and possible."""
         for each in event.removed:
             expect(self._is_there(each), f"no such ACL: {each}")
             self._acls[each] = False
@@ -63,9 +63,7 @@ class SecurityTrial:
         self._credentials[key] = False
 
     def quotas_set(self, event: ClientQuotasSet) -> None:
-        """Check that removed quotas are there, and that the entities can have those that are
-        set.
-        """
+        """Check that removed quotas exist, and that entities can have the quotas that are set."""
         for each in event.changes:
             key = each.entity, each.key
             expect(is_possible(each), f"a quota that cannot be: {each}")

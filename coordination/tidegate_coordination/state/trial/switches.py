@@ -41,7 +41,7 @@ class SwitchTrial:
             self.groups.joined(event.unit)
 
     def fence_reached(self, event: kev.FenceReached) -> None:
-        """Check that the fence is there."""
+        """Check that the fence exists."""
         self._fence(event.fence)
 
     def fence_lifted(self, event: kev.FenceLifted) -> None:

@@ -91,7 +91,7 @@ class TransactionTrial:
         self._traced[event.next_producer_id] = _Traced(traced.name, event.next_epoch, None)
 
     def expired(self, event: tev.TransactionalIdsExpired) -> None:
-        """Check that none of the ids is open."""
+        """Check that no id has an open transaction."""
         for name in event.transactional_ids:
             producer_id = self._producer_of(name)
             traced = self._of(producer_id) if producer_id is not None else None

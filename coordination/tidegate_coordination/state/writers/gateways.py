@@ -1,8 +1,8 @@
 """Live gateways, and the clocks that give log time.
 
-A lease is measured in lease time.  It advances by the time between two entries of one gateway, on
-that gateway's own clock; each gap counts at most a third of the lease.  So no lease expires because
-the log did not answer for an hour, or because a clock leaps or is wrong.
+A lease is measured in lease time.  Lease time advances by the time between two entries of one
+gateway, by that gateway's own clock.  Each gap counts for at most a third of the lease.  So no
+lease expires because the log did not answer for an hour, or because a clock leaps or is wrong.
 
 Only the clock of an entry's appender advances lease time, because the appender has just folded all
 earlier entries.  A forwarded proposal carries the time at which it was made, and the time since
@@ -144,8 +144,8 @@ class GatewayTable:
     def _clocks(self) -> list[Gateway]:
         """Return the gateways whose clocks count: brokers, or all if there is none.
 
-        Each start of a pipeline's driver is an incarnation of its own, so dead drivers could
-        outvote live gateways, and delay their own expiry.
+        Each start of a pipeline's driver is another incarnation, so dead drivers could outvote live
+        gateways, and delay their own expiry.
         """
         live = self.live.values()
         return [each for each in live if each.node_id >= 0] or list(live)
@@ -280,7 +280,8 @@ class GatewayTable:
             ]
             for _, each in sorted(self.live.items())
         ]
-        # Kept apart from the rows, so that releases without versions can read these.
+        # The versions are kept separate from the rows, so that releases without versions can read
+        # the rows.
         highest = [[number, each.highest_version] for number, each in sorted(self.live.items())]
         wrote = [[number, *each.wrote] for number, each in sorted(self.live.items())]
         homes = [[number, *home] for number, home in sorted(self.homes.items())]

@@ -46,7 +46,10 @@ class TierOrigin:
 
 
 class TierReader:
-    """See Reader.  It keeps one segment open: units are read in the order of offsets."""
+    """See Reader.
+
+    The reader keeps one segment open, because units are read in the order of offsets.
+    """
 
     def __init__(
         self, store: ObjectStore, segments: Mapping[Place, Sequence[KnownSegment]]

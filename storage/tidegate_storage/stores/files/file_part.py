@@ -1,7 +1,8 @@
 """Bytes of a file as a part of a reply: the kernel sends them, Python never sees them.
 
-This process verified the file's content once.  Before each use it compares the file's stamp with
-the stamp of that moment, so a file that another program cut or wrote to since is not served.
+This process verified the file's content once.  Before each use it compares the file's present stamp
+with the stamp at that verification, so a file that another program has cut or written to since is
+not served.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class FilePart:
         )
 
     def is_ready(self) -> bool:
-        """Return whether it is unchanged and in memory, so that sending waits for no disk.
+        """Return whether the file is unchanged and in memory, so that sending waits for no disk.
 
         Counts as a use.
         """
@@ -94,7 +95,7 @@ class FilePart:
             return False
 
     async def bring(self) -> None:
-        """Have the kernel read it into memory, so that sending it does not wait for the disk.
+        """Have the kernel read the part into memory, so that sending does not wait for the disk.
 
         Raises:
           FileChanged: the disk failed, or did not answer before the deadline.
@@ -123,7 +124,7 @@ class FilePart:
         return body
 
     def take(self, max_bytes: int) -> bytes:
-        """Return the first bytes for a transport that is no socket; they count as sent.
+        """Return the first bytes for a transport that is no socket; the bytes count as sent.
 
         Raises:
           FileChanged: the file changed, or cannot be read.

@@ -7,10 +7,11 @@ never holds half an object, and a create that returned survives a power cut.
 A folder's own name must be durable too.  A process that finds a folder of another process cannot
 know whether that process has synced it, so the first use of each folder in each process syncs all
 folders above it.  For the same reason a taken name is reported only after its folder was synced:
-the caller may take an equal object there for its own success.
+the caller may count an equal object there as its own success.
 
-If a folder cannot be synced, the kernel may drop the unwritten changes and report success the next
-time.  So after one such failure the store refuses all writes: see DurableFolders.refuse_if_failed.
+If a folder cannot be synced, the kernel may drop the unwritten changes, and report success for the
+next sync.  So after one such failure the store refuses all writes: see
+DurableFolders.refuse_if_failed.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def create(
         _write_durably(steps, handle, body)
         _link_durably(steps, folders, temp_path, path)
     finally:
-        with suppress(FileNotFoundError):  # another process may have swept it
+        with suppress(FileNotFoundError):  # another process may have removed the file
             steps.remove(temp_path)
 
 
@@ -103,7 +104,7 @@ def remove(steps: DiskSteps, folders: DurableFolders, paths: list[str]) -> None:
 def sweep_temporary(steps: DiskSteps, modified_before: float) -> None:
     """Remove temporary files that a power cut left.
 
-    Younger ones stay: another process may be writing them.
+    Younger files stay, since another process may be writing them.
     """
     with suppress(FileNotFoundError):
         for entry in steps.scan(TEMP_FOLDER):

@@ -30,8 +30,8 @@ class DiskEntry(NamedTuple):
 class OpenFile(Protocol):
     """A file open for reading.
 
-    Its content stays readable after its name is removed.  It closes when its last holder drops the
-    reference, so an eviction never closes a file that a connection is sending.
+    Its content stays readable after its name is removed.  The file closes when its last holder
+    drops the reference, so an eviction never closes a file that a connection is sending.
     """
 
     def stamp(self) -> tuple[int, int]:
