@@ -1,4 +1,4 @@
-"""The settings of a gateway: look-up, errors, dynamic configs."""
+"""The settings of a gateway: lookup, errors, and dynamic configs."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Settings from files, environment and arguments: which wins, and what is refused."""
+"""Settings from files, environment and arguments: which source wins, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of settings that stand elsewhere."""
+"""Values of settings that come from config providers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PACKAGE = "org.apache.kafka.common.config.provider."
 
 
 def named(**classes: str) -> dict[str, str]:
-    """Return the settings of providers."""
+    """Return the settings that define providers."""
     texts = {"config.providers": ",".join(classes)}
     return texts | {f"config.providers.{k}.class": _PACKAGE + v for k, v in classes.items()}
 

@@ -36,7 +36,7 @@ SSL = {
 
 
 def problems(*texts: dict[str, str]) -> list[str]:
-    """Return the advice of what is not right."""
+    """Return the advice of all findings that are not ok."""
     settings = BrokerSettings({name: each for part in texts for name, each in part.items()})
     found = list(security_findings(settings, listen_addresses(settings)))
     assert all(bool(each.advice) is not each.ok for each in found)
@@ -113,7 +113,7 @@ ALICE = ScramCredential("alice", 1, b"salt", b"stored", b"server", 4_096)
 def of_scram(
     credential: ScramCredential | None, key: str = "", is_sealed: str = "", old: str = ""
 ) -> list[str]:
-    """Return the advice on a cluster with one credential, "" for one that is well."""
+    """Return the advice on a cluster with one credential; "" if all is well."""
     state = ClusterState()
     if credential is not None and is_sealed:
         sealed = Sealing(Secret(is_sealed), (), bytes).sealed(credential)

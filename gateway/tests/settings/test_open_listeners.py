@@ -10,7 +10,7 @@ from tidegate_runtime.settings_texts import SettingsError
 
 
 def check(listeners: str, **more: str) -> None:
-    """Check the listeners of a gateway; more: settings, with _ for their dots."""
+    """Check the listeners of a gateway.  more: settings, with _ for dots."""
     texts = {name.replace("_", "."): text for name, text in more.items()}
     settings = BrokerSettings({"listeners": listeners, **texts})
     refuse_open_listeners(settings, listen_addresses(settings))

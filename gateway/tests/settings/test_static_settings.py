@@ -33,7 +33,7 @@ STATIC, DEFAULT = 4, 5
 
 
 async def compact(world: World) -> Driver:
-    """Do what is due, without the gateway."""
+    """Merge and compact what is due, but do not let the gateway catch up."""
     async with driver_of(world, AT_ONCE) as driver:
         while await driver.run_once():
             pass
@@ -72,7 +72,7 @@ async def test_the_pipeline_keeps_tombstones_as_long_as_a_static_setting_says() 
         await world.create("t", 1, cleanup_policy="compact")
         await rewrite(world)
         await work(world)
-        for key in ("d", "e"):  # past the default of a day
+        for key in ("d", "e"):  # later than the default retention of deletes, which is one day
             await pass_hours(world, 26)
             await write(world, (key, "x" * 4000))
             await work(world)
@@ -110,7 +110,7 @@ async def test_of_gateways_that_disagree_the_careful_one_is_followed() -> None:
 
 
 async def test_below_the_level_only_what_says_it_all_is_compacted() -> None:
-    """Else an unknown static setting may forbid compaction; merges continue."""
+    """An unknown static setting may forbid compaction of other topics.  Merges continue."""
     whole = {
         "cleanup_policy": "compact",
         "min_compaction_lag_ms": "0",
@@ -162,7 +162,7 @@ async def described(world: WireWorld, kind: ResourceType, name: str) -> dict[str
 async def second_gateway(
     store: MemoryObjectStore, log: MemoryLog, start: float, retention_ms: str
 ) -> AsyncIterator[None]:
-    """Another one on the same log."""
+    """Run another gateway on the same log."""
     static = APPEND | {"log.retention.ms": retention_ms}
     async with wire_world(static, store=store, log=log, node_id=2, start=start, seed=2):
         yield
@@ -171,7 +171,7 @@ async def second_gateway(
 async def test_any_gateway_keeps_house_by_the_most_careful_setting(
     autojump_clock: MockClock,
 ) -> None:
-    """A gateway without the others' log.retention.ms=-1 must not delete for all; nor later."""
+    """log.retention.ms=1000 deletes nothing while, or after, another gateway has -1."""
     store, log, start = MemoryObjectStore(), MemoryLog(), trio.current_time()
     async with wire_world(APPEND | {"log.retention.ms": "1000"}, store=store, log=log) as brief:
         await brief.create_topic("t", 1)
@@ -182,7 +182,7 @@ async def test_any_gateway_keeps_house_by_the_most_careful_setting(
             await trio.sleep(61)
             await brief.gateway.keepers.housekeeper.keep_house_once()
             assert [log_start(brief, name) for name in ("t", "own")] == [0, 2]
-        await trio.sleep(600)  # its lease is over
+        await trio.sleep(600)  # the other gateway's lease expires
         await brief.gateway.keepers.housekeeper.keep_house_once()
         assert len(brief.gateway.coordinator.state.gateways.live) == 1
         assert log_start(brief, "t") == 0

@@ -1,4 +1,4 @@
-"""Settings of an earlier release in the log that no rule would accept today do no harm."""
+"""Settings in the log that only an earlier release accepted do no harm."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INVALID_REQUEST = 42
 
 @dataclass(frozen=True)
 class SetAnyway:
-    """Values that an earlier release accepted."""
+    """A proposal that sets values which only an earlier release accepted."""
 
     event: ConfigsSet
     reads: frozenset[str] = SCOPE
@@ -50,8 +50,9 @@ async def alter_defaults(world: WireWorld, name: str, text: str) -> int:
 
 
 async def test_any_negative_retention_of_gateways_is_no_limit(autojump_clock: MockClock) -> None:
-    """As in Kafka.  An earlier release accepted it, and then every request for a topic's settings
-    failed.
+    """This is as in Kafka.
+
+    An earlier release accepted -2, after which every request for a topic's settings failed.
     """
     store, log = MemoryObjectStore(), MemoryLog()
     settings = {"log.message.timestamp.type": "LogAppendTime"}

@@ -1,4 +1,4 @@
-"""Which gateways are avoided, as the metadata log tells it."""
+"""Which gateways clients avoid according to the metadata log."""
 
 from __future__ import annotations
 

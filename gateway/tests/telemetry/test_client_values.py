@@ -1,4 +1,4 @@
-"""Metrics that clients pushed: joined by client, and bounded whatever they push."""
+"""Metrics that clients push: joined by client, and bounded whatever the clients push."""
 
 from __future__ import annotations
 
@@ -139,5 +139,5 @@ def test_gauges_of_many_instances_have_a_bound(monkeypatch: pytest.MonkeyPatch) 
     values = ClientValues()
     for number in range(100):
         values.take(ONE, bytes([number]), ALL, gauges(a=100 - number, b=1), 0)
-    # The last five instances are left.
+    # Only the gauges of the last five instances remain.
     assert shown(values)["one tidegate_client_a"] == 5

@@ -1,4 +1,4 @@
-"""When a client may ask and push, as ClientMetricsManager of Kafka 4.3.1 says."""
+"""When a client may ask and push: as in ClientMetricsManager of Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_first_push_after_a_question_may_come_early() -> None:
 
 
 def test_a_push_comes_without_a_question() -> None:
-    """The client asked at another gateway."""
+    """The client may have asked another gateway."""
     one = client()
     assert [push(one, now) for now in (5, 6, 1_005)] == [NONE, THROTTLED, NONE]
 
@@ -89,7 +89,7 @@ def test_the_last_push_comes_early_and_none_after_it() -> None:
     assert push(one, 0) is NONE
     assert last_push(one, 1) is NONE
     assert push(one, 5_000) is ErrorCode.INVALID_REQUEST
-    assert push(one, 9_000) is NONE  # as in Kafka, which keeps the flag of the last request
+    assert push(one, 9_000) is NONE  # as in Kafka, which remembers only the last request's flag
 
 
 def known(interval_ms: int = INTERVAL) -> tuple[Instances, ConfigTable]:

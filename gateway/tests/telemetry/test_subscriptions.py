@@ -1,4 +1,4 @@
-"""The metrics that a client shall push: subscriptions that match it, together."""
+"""The metrics that a client must push: those of all subscriptions that match it."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_an_id_names_the_choice_and_the_client() -> None:
 def test_the_id_is_that_of_kafka_for_one_prefix() -> None:
     choice = subscribed(one={"metrics": "a", "interval_ms": "100"}).choice_of(JAVA, ID)
     crc_of_text = 0x8F9B2D6A  # of "[a]100", bit by bit
-    # As Java makes it of a UUID: its four integers.
+    # Java's hash code of a UUID is the XOR of its four integers.
     hash_code = 0x01020304 ^ 0x05060708 ^ 0x090A0B0C ^ 0x0D0E0F10
     assert choice.id & 0xFFFFFFFF == crc_of_text ^ hash_code
 

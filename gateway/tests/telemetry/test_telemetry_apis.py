@@ -48,7 +48,7 @@ async def subscribe(world: WireWorld, **configs: str) -> int:
 
 
 async def connected(world: WireWorld) -> WireClient:
-    """Return a client that has told its software."""
+    """Return a client that has told its software name and version."""
     client = world.connect("10.0.0.7")
     await client.call("ApiVersions", 3, av.ApiVersionsRequest("lib", "1.0"))
     return client
@@ -60,7 +60,7 @@ async def get(client: WireClient, instance_id: bytes = bytes(16)) -> Any:
 
 
 async def push(client: WireClient, told: Any, data: bytes, **more: Any) -> int:
-    """Push data as an answer to get() tells; return the error code."""
+    """Push data as the answer of get() demands; return the error code."""
     request = pt.PushTelemetryRequest(
         told.client_instance_id, told.subscription_id, metrics=data, **more
     )
@@ -200,7 +200,7 @@ async def test_a_push_is_answered_for_itself(autojump_clock: MockClock, world: W
     async with trio.open_nursery() as nursery:
         nursery.start_soon(push_one)
         await begun.wait()
-        # The same instance by another connection, while its first push is read.
+        # The same instance pushes over another connection while its first push is read.
         assert await push(two, told, PUSHED) == ErrorCode.THROTTLING_QUOTA_EXCEEDED
         may_end.set()
     assert answers == [ErrorCode.NONE]

@@ -44,7 +44,7 @@ def localhost(ca: trustme.CA | None = None) -> str:
 
 
 def opened(folder: Path, **settings: str) -> TlsListeners:
-    """The listeners of a gateway with a certificate for localhost; settings: with _ for dots."""
+    """Return listeners with a certificate for localhost.  settings: names with _ for dots."""
     store, trusted = folder / "own.pem", folder / "trusted.pem"
     store.write_text(localhost())
     trusted.write_text(authority().root)
@@ -65,7 +65,7 @@ def peer_of(found: TlsListeners) -> TlsListener:
 
 @asynccontextmanager
 async def serving(tls: TlsListener) -> AsyncIterator[int]:
-    """A server that says to each client whether it showed a certificate; yields its port."""
+    """Run a server that tells each client whether it showed a certificate; yield its port."""
 
     async def serve(stream: trio.SocketStream) -> None:
         found = await secured(stream, tls)
@@ -171,7 +171,7 @@ def test_only_the_listener_of_peers_dials(tmp_path: Path) -> None:
     admin = found.inner(ADMIN_LISTENER)
     assert admin is not None
     assert admin.current.dialling is None
-    assert PEER_LISTENER not in found  # it is for no client of Kafka
+    assert PEER_LISTENER not in found  # Kafka clients do not use this listener
 
 
 def test_each_has_stores_of_its_own(tmp_path: Path) -> None:

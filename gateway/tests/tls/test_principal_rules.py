@@ -1,4 +1,4 @@
-"""ssl.principal.mapping.rules: Apache Kafka 4.3.1 made these names of these subjects."""
+"""ssl.principal.mapping.rules: Apache Kafka 4.3.1 mapped these subjects to these names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GOLDEN = json.loads((Path(__file__).parent / "kafka_rules.json").read_text())
 
 
 def ours(rules: str, subject: str) -> str:
-    """Return "=" and the name, "none" or "wrong", as the golden file does."""
+    """Return "=" and the name, or "none", or "wrong", as the golden file has it."""
     try:
         name = read_principal_rules(rules).principal_of(subject)
     except SettingsError:
@@ -26,7 +26,7 @@ def ours(rules: str, subject: str) -> str:
 
 def test_names_are_kafkas() -> None:
     assert len(GOLDEN) > 300
-    # Kafka has a principal without a name, "User:"; a gateway refuses it.
+    # Kafka accepts a principal without a name, "User:".  A gateway refuses it.
     wanted = [["none" if name == "=" else name, *case] for *case, name in GOLDEN]
     assert [[ours(*case), *case] for *case, _ in GOLDEN] == wanted
 

@@ -1,4 +1,4 @@
-"""New certificates while a listener serves: which are taken, which are not, and what is said."""
+"""New certificates while a listener serves: which are used, which are refused, and log lines."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def test_a_bad_file_keeps_the_old_certificate_and_says_so(
     assert re.search(reason, line["reason"])
     assert scene.listener.current is before
     assert scene.listener.failed_reloads == 1
-    assert await scene.look() == []  # soon after, it is not said again
+    assert await scene.look() == []  # an error that repeats soon is not logged again
     assert scene.listener.failed_reloads == 2
     scene.write(issued())
     assert await scene.is_taken()

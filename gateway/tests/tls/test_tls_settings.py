@@ -131,7 +131,7 @@ async def test_suites_are_named_as_in_java(
 
 
 async def test_a_suite_of_tls_13_that_is_not_named_is_refused() -> None:
-    """Python can leave none out of a context, so the gateway looks after the handshake."""
+    """Python cannot exclude a suite from a context, so the gateway checks after the handshake."""
     suites = "TLS_AES_128_GCM_SHA256"
     async with wire_world(tls=opened({"ssl.cipher.suites": suites})) as world:
         transport = TlsClientTransport(world.open(listener="SSL"), client_context(authority().root))

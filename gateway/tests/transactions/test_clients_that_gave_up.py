@@ -1,4 +1,4 @@
-"""Requests of protocol version 1 whose client gave up, and did the same at another gateway."""
+"""Requests of transaction version 1 whose client has given up and retried elsewhere."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ async def test_a_batch_that_waited_for_the_store_does_not_join_the_next_transact
         leaving = world.connect()
         first = produce_request([(T, 0, batch(producer, b"aborted"))], transactional_id="x")
         await leaving.send(request_frame("Produce", 11, first))
-        await trio.sleep(1)  # it is in an object on its way to the store
+        await trio.sleep(1)  # the batch is in an object on its way to the store
         leaving.transport.close()
         store.put_seconds = 0
         assert (await end(client, producer, committed=False, version=4)).error_code == E.NONE
         await add(client, producer)
         second = produce_request([(T, 0, batch(producer, b"committed"))], transactional_id="x")
-        answer = await client.call("Produce", 11, second)  # with the sequence of the first
+        answer = await client.call("Produce", 11, second)  # with the sequence of the first batch
         [row] = answer.responses[0].partition_responses
         assert (row.error_code, row.base_offset) == (E.NONE, 1)
         assert (await end(client, producer, version=4)).error_code == E.NONE

@@ -1,4 +1,4 @@
-"""The aborted list of an answer from a segment, where memory is short."""
+"""The list of aborted transactions in an answer from a segment when memory is short."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SETTINGS = MergeSettings(rest_ms=0, patience_ms=0, chunk_bytes=200 * KIB)
 async def test_chunks_that_push_the_index_out_of_memory_hide_no_abort(
     hot_bytes: int, autojump_clock: MockClock
 ) -> None:
-    """The chunks come from a block that another gateway of the zone was lent."""
+    """The chunks come from a block that was lent to another gateway of the zone."""
     async with zone_world(["a"], CACHE_BYTES) as zones:
         [world] = zones.worlds
         world.adopts = False

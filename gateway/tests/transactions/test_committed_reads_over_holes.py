@@ -1,4 +1,4 @@
-"""Readers of committed records, where the marker of an abort was lost with its segment."""
+"""Readers of committed records after the marker of an abort was lost with its segment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MINUTE = 60_000
 
 
 class Producer:
-    """An older client: all its transactions have one epoch.  Each writes one record."""
+    """An older client, whose transactions all have one epoch. write() sends one record."""
 
     def __init__(self, world: World, who: EndAnswer) -> None:
         self._world = world
@@ -64,7 +64,7 @@ async def producer_of(world: World) -> Producer:
 
 
 def committed(data: PartitionData) -> list[str]:
-    """The values that a client shows of an answer, as Java's does (KIP-98)."""
+    """Return the values of an answer that a client shows, as the Java client does (KIP-98)."""
     begin = sorted(
         (each.first_offset, each.producer_id) for each in data.aborted_transactions or []
     )
@@ -84,7 +84,7 @@ def committed(data: PartitionData) -> list[str]:
 
 
 async def read(world: World) -> list[str]:
-    """Read to the end, fetch by fetch."""
+    """Return all committed values, read fetch by fetch."""
     offset, shown = world.partition("t").log_start, list[str]()
     while offset < world.partition("t").last_stable_offset:
         data = await world.fetch("t", offset, isolation_level=1)

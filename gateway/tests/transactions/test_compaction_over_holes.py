@@ -1,4 +1,4 @@
-"""Readers of committed records, where compaction works on both sides of a lost marker."""
+"""Readers of committed records after compaction on both sides of a lost marker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FINELY = replace(AT_ONCE, segment_bytes=1)
 
 
 def keyed(value: str, timestamp: int = NOW_MS, **fields: int) -> bytes:
-    """A batch of one record whose key is the first letter of its value."""
+    """Return a batch of one record whose key is the first letter of its value."""
     data = value.encode()
     return build_batch([Record(0, timestamp, data[:1], data)], **fields)
 
@@ -35,7 +35,7 @@ def keyed_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holes, "batch", keyed)
 
 
-# A superseded record leaves only offsets before the hole.
+# If the first record is superseded, only empty offsets remain before the hole.
 @pytest.mark.parametrize(
     ("first", "shown"), [("a1", ["a1", "c1"]), ("c0", ["c1"])], ids=["kept", "superseded"]
 )

@@ -85,7 +85,7 @@ async def test_an_older_end_keeps_its_epoch(version: int, autojump_clock: MockCl
         producer = await init(client)
         for committed in (True, False):
             code, *_ = await ended(client, producer, committed=committed, version=version)
-            assert code == E.INVALID_TXN_STATE  # it is empty
+            assert code == E.INVALID_TXN_STATE  # there is no transaction to end
         for committed in (True, False):
             await added(client, producer)
             for _ in range(2):
@@ -108,6 +108,6 @@ async def test_after_a_time_out(version: int, autojump_clock: MockClock) -> None
         answer = await ended(client, producer, committed=False, version=version)
         goes_on = (E.NONE, producer[0], producer[1] + 1)
         assert answer == (goes_on if version == 5 else (E.PRODUCER_FENCED, -1, -1))
-        # As in Kafka with transaction.version 2, its own epoch counts as one that was bumped.
+        # As in Kafka with transaction.version 2, the client's own epoch counts as the bumped one.
         assert await initialised(client, expected=producer) == goes_on
         assert await write(client, topic_id, (producer[0], 1), 0) == E.NONE

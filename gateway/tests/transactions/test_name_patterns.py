@@ -1,4 +1,4 @@
-"""Patterns in ListTransactions: no client's pattern stops the gateway."""
+"""Patterns in ListTransactions: no client's pattern blocks the gateway."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def test_a_match_that_takes_long_runs_outside_of_the_event_loop(
 
 
 class Searched(list[int]):
-    """Counts the searches in it."""
+    """A list that counts the searches in it."""
 
     searches = 0
 
@@ -93,7 +93,7 @@ class Searched(list[int]):
 
 
 async def test_many_filters_are_not_searched_one_by_one(autojump_clock: MockClock) -> None:
-    """A request may name 100,000 of them, and a cluster may have a million ids."""
+    """A request may have 100,000 filters, and a cluster may have a million ids."""
     async with wire_world() as world:
         producer_id, _ = await init(world.connect())
         gateway = world.gateway

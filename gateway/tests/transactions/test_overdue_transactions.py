@@ -1,4 +1,4 @@
-"""A transaction that is open for too long ends soon, whichever gateways were started again."""
+"""A transaction that is open for too long ends soon, even if gateways were restarted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidegate_protocol.error_codes import ErrorCode as E
 from tidegate_protocol.messages import init_producer_id as ip
 
 TIME_OUT_SECONDS = 5
-# The time-out, a renewal that moves log time over it, and the interval of looking.
+# The timeout, then the time until a renewal moves log time past it, then one check interval.
 SOON_SECONDS = TIME_OUT_SECONDS + 6 + 10 + 1
 COMMITTED = 1
 

@@ -1,4 +1,4 @@
-"""The codes that transactional clients get, version by version, as Kafka 4.3.1 gives them."""
+"""The error codes that transactional clients get in each version, as from Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ UNKNOWN = E.INVALID_PRODUCER_ID_MAPPING
 
 @dataclass(frozen=True)
 class SetEpoch:
-    """Gives "x" a later epoch, as many ends would."""
+    """Gives "x" a later epoch, as many ended transactions would."""
 
     epoch: int
     reads: frozenset[str] = frozenset()
@@ -91,7 +91,7 @@ async def added(
     name: str = "x",
     verify: bool = False,
 ) -> list[int]:
-    """Add partitions, or verify that they were; return their codes."""
+    """Add partitions, or verify that they were added; return their codes."""
     named = [ap.AddPartitionsToTxnTopic(topic, [index]) for topic, index in topics]
     if version < 4:
         request = ap.AddPartitionsToTxnRequest([], name, *producer, named)
@@ -174,7 +174,7 @@ async def test_a_wrong_epoch_is_fenced(ahead: int, autojump_clock: MockClock) ->
             assert await staged(client, who, version=version) == E.INVALID_PRODUCER_EPOCH
         for version in range(5):
             assert await group_added(client, who, version=version) == FENCED[version >= 2]
-        # The epoch comes before the state: nothing was added, either.
+        # The epoch is checked before the state: the partition was not added, either.
         for version in (3, 10, 11, 12, 13):
             code = await write(client, topic_id, who, 0, version=version)
             assert code == E.INVALID_PRODUCER_EPOCH
@@ -213,7 +213,7 @@ async def test_an_initialisation_with_wrong_fields_is_refused(autojump_clock: Mo
         for timeout_ms in (-1, 0, 900_001, 2**31 - 1):
             answer = await initialised(client, timeout_ms=timeout_ms)
             assert answer == (E.INVALID_TRANSACTION_TIMEOUT, -1, -1)
-        # Without a transactional id, no time-out counts.
+        # Without a transactional id, the timeout is ignored.
         assert (await initialised(client, None, timeout_ms=-1))[0] == E.NONE
         assert await initialised(client, timeout_ms=900_000) == (E.NONE, producer_id, epoch + 1)
 
@@ -290,7 +290,7 @@ async def test_a_new_epoch_begins_at_sequence_zero(autojump_clock: MockClock) ->
         producer = await init(client)
         assert await write(client, topic_id, producer, 3) == E.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert await write(client, topic_id, producer, 0) == E.NONE
-        assert await write(client, topic_id, producer, 0) == E.NONE  # a repeat
+        assert await write(client, topic_id, producer, 0) == E.NONE  # a duplicate
         assert await end_offset(client, 0) == 1
 
 
@@ -326,7 +326,7 @@ async def test_partitions_are_added_all_or_none(version: int, autojump_clock: Mo
 
 @pytest.mark.parametrize("version", range(6))
 async def test_clients_add_no_internal_topics(version: int, autojump_clock: MockClock) -> None:
-    """From version 4 on, Kafka's brokers send the request."""
+    """From version 4 on, brokers send the request in Kafka, not clients."""
     async with wire_world() as world:
         client, _ = await started(world)
         producer = await init(client)
@@ -371,7 +371,7 @@ async def test_the_start_of_a_transaction_is_shown_until_the_next_initialisation
         client, topic_id = await started(world)
         producer = await init(client)
         assert await started_at(client) == -1
-        # As in Kafka, an id without a start passes any filter of durations.
+        # As in Kafka, an id without a start time passes every duration filter.
         assert await listed(client, 10**6) == ["x"]
         await write(client, topic_id, producer, 0)
         begun = await started_at(client)

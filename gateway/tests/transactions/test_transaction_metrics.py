@@ -34,7 +34,7 @@ Who = tuple[int, int]
 
 
 def figures(gateway: Gateway) -> dict[str, float]:
-    """The figures of transactions that are not 0, with their labels."""
+    """Return the metrics of transactions that are not 0, with their labels."""
     return {
         " ".join((each.name, *dict(sorted(each.labels.items(), reverse=True)).values())): each.value
         for family in families(gateway).values()
@@ -73,7 +73,7 @@ async def end(client: WireClient, who: Who, *, committed: bool = True) -> None:
 
 
 async def abort(client: WireClient, who: Who) -> None:
-    """Abort as kafka-transactions.sh does."""
+    """Abort a transaction as kafka-transactions.sh does."""
     marker = wm.WritableTxnMarker(*who, False, [wm.WritableTxnMarkerTopic(T, [0])])
     answer = await client.call("WriteTxnMarkers", 1, wm.WriteTxnMarkersRequest([marker]))
     assert answer.markers[0].topics[0].partitions[0].error_code == E.NONE
@@ -90,7 +90,7 @@ async def test_open_transactions_are_shown_until_they_end(autojump_clock: MockCl
         await stage(client, who)
         shown = figures(world.gateway)
         age = shown.pop("tidegate_transaction_oldest_seconds")
-        assert 10 <= age <= 21  # log time follows the entries of gateways
+        assert 10 <= age <= 21  # log time advances only with entries of gateways
         assert shown == {
             "tidegate_transactional_ids": 2,
             "tidegate_transactions_open": 1,
@@ -112,7 +112,7 @@ async def test_ends_are_counted_by_their_cause(autojump_clock: MockClock) -> Non
         for committed in (True, False, False):
             await add(client, who, 0)
             await end(client, who, committed=committed)
-        await end(client, who, committed=False)  # repeated: it ends nothing
+        await end(client, who, committed=False)  # a duplicate, which ends nothing
         await add(client, who, 0)
         who = await init(client)
         await add(client, who, 0)
@@ -169,7 +169,7 @@ async def test_aborts_that_no_client_asked_for_are_logged(autojump_clock: MockCl
             await end(client, who, committed=False)
             await add(client, who, 0)
             await abort(client, who)
-            await abort(client, (who[0], who[1] + 1))  # none is open
+            await abort(client, (who[0], who[1] + 1))  # no transaction is open
             who = await init(client)
             await add(client, who, 0)
             await trio.sleep(120)
@@ -186,7 +186,7 @@ async def test_aborts_that_no_client_asked_for_are_logged(autojump_clock: MockCl
 
 
 class Overtaken:
-    """A coordinator whose queue other requests pass."""
+    """A coordinator that lets other requests overtake each proposal."""
 
     def __init__(self, real: Coordinator, others: Callable[[], Awaitable[None]]) -> None:
         self._real = real

@@ -50,7 +50,7 @@ async def test_tools_that_ask_all_gateways_see_each_id_once(autojump_clock: Mock
 async def test_a_gateway_that_is_behind_looks_whether_transactions_are_refused(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All clients treat that refusal as fatal; the cluster may have been raised just now."""
+    """Clients treat a refusal as fatal, but the cluster's level may just have been raised."""
     async with cluster({}) as world:
         one, two, _ = await three(world)
         topic_id = await one.world.create_topic(T, 1)

@@ -60,7 +60,7 @@ async def test_committed_readers_wait_for_the_end(autojump_clock: MockClock) -> 
             assert (answer.error_code, answer.producer_epoch) == (E.NONE, 1)
         assert offsets_of(waited[0]) == [0, 1]
         assert waited[0].aborted_transactions == []
-        assert trio.current_time() - begun < 5  # the end woke it
+        assert trio.current_time() - begun < 5  # the end of the transaction woke the fetch
         assert await end_offset(reader, COMMITTED) == 2
 
 
@@ -81,7 +81,7 @@ async def test_aborted_records_are_sent_with_their_producer(autojump_clock: Mock
         headers = [read_header(data, at) for at, _ in walk(data)]
         assert [each.is_control for each in headers] == [False, True, False, True]
         assert [each.producer_epoch for each in headers] == [0, 1, 1, 2]
-        # From behind its marker on, the aborted transaction must not be named.
+        # A fetch that starts after the marker must not name the aborted transaction.
         later = await fetch(client, 2, isolation=COMMITTED)
         assert (offsets_of(later), later.aborted_transactions) == ([2, 3], [])
         assert (await fetch(client, 0, isolation=0)).aborted_transactions is None
@@ -333,7 +333,7 @@ async def test_an_operator_aborts_a_transaction(autojump_clock: MockClock) -> No
         assert await mark(-1) == E.INVALID_PRODUCER_EPOCH
         assert await mark(0) == E.NONE
         assert await end_offset(client, COMMITTED) == 2
-        assert await mark(0) == E.NONE  # nothing is open any more
+        assert await mark(0) == E.NONE  # no transaction is open any more
         assert await write(client, topic_id, producer, 1) == E.INVALID_PRODUCER_EPOCH
 
 

@@ -122,7 +122,7 @@ async def test_members_are_checked_and_no_member_is_taken(autojump_clock: Clock)
         assert await code(member_id="m") == E.FENCED_INSTANCE_ID
         for other in (generation - 1, generation + 1):
             assert await code(generation_id=other) == E.ILLEGAL_GENERATION
-        # A producer that names no member may commit although others are in the group.
+        # A producer that names no member may commit although the group has members.
         assert await stage(gateway, producer) == [NONE]
 
 

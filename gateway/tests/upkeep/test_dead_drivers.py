@@ -1,7 +1,7 @@
-"""Drivers of the pipeline that died do not hold up the cluster's time, nor the end of their leases.
+"""Dead drivers of the pipeline stop neither the cluster's time nor the expiry of their leases.
 
-Each start of a driver is an incarnation that supersedes none, so there may be more of the dead than
-of the living; their last clocks say nothing.
+Each start of a driver is a new incarnation that supersedes no earlier one.  So there may be more
+dead drivers than live ones, and the clocks of dead drivers mean nothing.
 """
 
 from random import Random
@@ -19,7 +19,7 @@ from tidegate_coordination.state.cluster import ClusterState
 
 
 async def start_and_die(log: MemoryLog, number: int) -> None:
-    """Register a driver, and never be heard of again."""
+    """Register a driver that then sends nothing any more."""
     coordinator = Coordinator(
         log,
         ClusterState(),

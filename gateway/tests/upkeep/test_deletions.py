@@ -1,4 +1,4 @@
-"""A deletion that the store refuses is repeated at intervals, and delays no other."""
+"""A deletion that the store refuses is repeated at intervals, and delays no other deletion."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INTERVAL_SECONDS = 30.0
 
 
 class World:
-    """Dead objects, oldest first, and a store that keeps some."""
+    """Dead objects, oldest first, and a store that refuses to delete those in `kept`."""
 
     def __init__(self) -> None:
         self.dead: dict[int, None] = {}
@@ -59,7 +59,7 @@ async def test_whatever_the_store_keeps_all_else_goes(kept: int, autojump_clock:
         world.add(1000 * again, 50)
         await world.rounds(1)
         assert set(world.dead) == world.kept
-    # Each was tried again, less and less often.
+    # Each refused deletion was tried again, less and less often.
     assert world.failed > 3 * kept
     world.kept.clear()
     await world.rounds(int(LAST_PAUSE_SECONDS / INTERVAL_SECONDS) + 1)

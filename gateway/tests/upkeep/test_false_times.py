@@ -1,5 +1,6 @@
-"""Batches whose header does not say the largest time stamp of their records, as kafka-go's and
-older sarama's: kept as long as records of now, and found by time.
+"""Batches whose header has a false largest time stamp, as those of kafka-go and older sarama.
+
+They are kept as long as other records of their time, and are found by time.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ async def offset_at(client: WireClient, timestamp: int) -> tuple[int, int]:
 
 
 async def after_housekeeping(world: WireWorld, seconds: float) -> int:
-    """Return the log start once time has passed."""
+    """Let time pass, and run the housekeeper; return the log start offset."""
     await trio.sleep(seconds)
     await world.gateway.keepers.housekeeper.keep_house_once()
     return (await offset_at(world.connect(), -2))[0]
@@ -55,7 +56,7 @@ async def test_records_of_now_under_a_false_header_are_kept_and_found_by_time(
         stored = read_header(await client.fetch_stored("t", 0, 0))
         assert stored.max_timestamp == NOW_MS - 2_000
         assert await after_housekeeping(world, 40) == 0
-        # They expire like other records, by their largest time stamp.
+        # The records expire like others, by their largest time stamp.
         assert await after_housekeeping(world, 70) == 3
 
 

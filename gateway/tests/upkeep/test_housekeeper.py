@@ -1,5 +1,6 @@
-"""Background work: retention, collection, snapshots; starts from a trimmed log or beside a dead
-gateway.
+"""Background work: retention, deletion of objects, and snapshots.
+
+Also starts from a trimmed log and beside a dead gateway.
 """
 
 from random import Random
@@ -106,7 +107,7 @@ async def test_a_gateway_starts_from_a_snapshot_and_a_trimmed_log(
 async def test_a_gateway_writes_its_highest_version_again_after_a_snapshot_dropped_it(
     autojump_clock: MockClock,
 ) -> None:
-    """By a snapshot of an older release; a busy gateway has no other reason to renew its lease."""
+    """A snapshot of an older release drops it, and a busy gateway has no other reason to renew."""
     async with wire_world() as world:
         await world.create_topic("t", 1)
         coordinator = world.gateway.coordinator
@@ -124,7 +125,7 @@ async def test_a_dead_lone_gateway_frees_its_node_id_after_its_lease(
 ) -> None:
     log = MemoryLog()
     async with wire_world(log=log):
-        pass  # it ends without leaving, and its instance key is lost
+        pass  # the gateway ends without leaving, and its instance key is lost
     taken = coordinator_on(log)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(taken.run)
@@ -158,4 +159,4 @@ async def test_a_gateway_that_waits_for_its_node_id_logs_advice_once(
     waits = [each for each in lines if each["event"].startswith("the node id is in use")]
     assert ["advice" in each for each in waits] == [True] + [False] * (len(waits) - 1)
     assert "another node.id" in waits[0]["advice"]
-    assert 5 <= len(waits) <= 7  # of a minute
+    assert 5 <= len(waits) <= 7  # in a minute

@@ -32,7 +32,7 @@ async def test_good_neighbours_of_a_stretch_that_failed_go_on(
             assert driver.counters.failed == 1
 
             await write_some(world, 20, partitions=1)
-            assert await driver.run_once() > 2  # behind what failed, in the same partition
+            assert await driver.run_once() > 2  # after the failed stretch, in the same partition
             assert driver.counters.failed == 1
 
             tried_at: list[float] = []

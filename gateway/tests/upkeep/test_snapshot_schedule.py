@@ -1,4 +1,4 @@
-"""When snapshots are taken: often enough although gateways restart, and not by all of them."""
+"""When snapshots are taken: often enough although gateways restart, and by one gateway only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SETTINGS = {"snapshot.interval.entries": "20", "housekeeping.interval.ms": "1000
 
 
 class CountingLog(OutageLog):
-    """Counts snapshots."""
+    """A log that counts the snapshots saved in it."""
 
     saved = 0
 
@@ -57,14 +57,14 @@ async def test_one_gateway_takes_the_snapshot_that_is_due(autojump_clock: MockCl
         gateways: list[Running] = []
         for node_id in range(1, 5):
             gateways.append(await world.start(node_id, Clock()))
-            await trio.sleep(1)  # so that they do not look at the same moment
+            await trio.sleep(1)  # so that the gateways do not check at the same moment
         await write(gateways[0], 30)
         await trio.sleep(12)
         assert log.saved == 1
 
 
 class DamagingLog(OutageLog):
-    """Stores snapshots, and cannot read them back."""
+    """A log that stores snapshots, and cannot read them back."""
 
     is_damaged = True
 

@@ -80,7 +80,7 @@ async def test_a_background_task_that_fails_is_started_again(autojump_clock: Moc
 
 
 class Keeps(MemoryObjectStore):
-    """Some objects cannot be deleted; nor does anything happen that is asked together with them."""
+    """A store that cannot delete the objects in `kept`, and fails a whole call that names one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -148,7 +148,7 @@ async def test_many_that_cannot_be_deleted_at_the_front_keep_no_other(
         await keep_house(8)
         await make_garbage(world, "u", 12)
         await keep_house(3)
-        assert len(await wal_keys(store)) == 8 + 2  # of each topic one is live
+        assert len(await wal_keys(store)) == 8 + 2  # one object of each topic is live
 
 
 async def test_a_topic_whose_settings_cannot_be_read_keeps_no_other_and_no_gateway(
@@ -234,7 +234,7 @@ OWN = Own(1, {"offsets.retention.minutes": str(20 * 60)})
 
 
 class Expiring:
-    """A coordinator, whose clock the test moves, and a group with offsets in 50,000 partitions."""
+    """A coordinator whose clock the test moves, and a group with offsets in 50,000 partitions."""
 
     def __init__(self) -> None:
         self.topics = [bytes([number]) * 16 for number in range(5)]
@@ -244,7 +244,7 @@ class Expiring:
         )
 
     async def fill(self) -> int:
-        """Return the epoch of the group's claim."""
+        """Create topics, and commit all offsets; return the epoch of the group's claim."""
         coordinator = self.coordinator
         registered = await coordinator.propose(Register(1, "key", "az", (), "0", "c" * 22))
         assert isinstance(registered, int)
@@ -262,7 +262,7 @@ class Expiring:
         await self.coordinator.propose(CommitOffsets("g", epoch, -1, offsets))
 
     async def pass_hours(self, hours: int) -> None:
-        """Log time rises by an hour an entry at most."""
+        """Let hours pass, with an entry each: an entry moves log time by one hour at most."""
         for _ in range(hours):
             self.hours += 1
             await self.coordinator.propose(Renew())
@@ -288,7 +288,7 @@ class Expiring:
 async def test_offsets_that_do_not_fit_an_entry_expire_one_part_after_the_other(
     autojump_clock: MockClock,
 ) -> None:
-    """Some of the group's live on, so that it does not go as a whole."""
+    """One offset of the group stays, so that the group is not deleted as a whole."""
     world = Expiring()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(world.coordinator.run)

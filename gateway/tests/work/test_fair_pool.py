@@ -1,4 +1,4 @@
-"""Work in threads: turns, cancelled work, and its price."""
+"""Work in threads: turns, cancelled work, and what clients are charged."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tidegate_gateway.work.fair_pool import (
 
 
 class Bench:
-    """Stands for threads: a job ends when the test says so, after so many seconds."""
+    """Stands for threads: the test ends a job, and says how many seconds it took."""
 
     def __init__(self) -> None:
         self.begun: list[tuple[Callable[[], Any], OnEnd]] = []
@@ -42,7 +42,7 @@ class Bench:
 
 
 class Spent:
-    """Stands for a request's cost."""
+    """Stands for the quota that a request's cost is charged to."""
 
     fetch_bytes: int | None = None
 
@@ -104,7 +104,7 @@ async def test_a_cancelled_request_stops_its_thread_and_does_not_wait_for_it() -
         nursery.cancel_scope.cancel()
     with trio.fail_after(60):
         await stopped.wait()
-        # Its thread is free again.
+        # The thread of the cancelled work is free again.
         assert await pool.run(Client("a"), lambda should_stop: 1) == 1
 
 
@@ -221,7 +221,7 @@ async def test_the_bytes_of_waiting_jobs_are_bounded(autojump_clock: MockClock) 
     half = MAX_OF_CLIENT.size_bytes // 2
     async with trio.open_nursery() as nursery:
         for name, size_bytes in (
-            *[("a", half)] * 3,  # the first of them runs
+            *[("a", half)] * 3,  # the first job of a runs
             ("a", 1),
             *[("b", half)] * 2,
             ("c", half),

@@ -76,7 +76,7 @@ def test_in_a_full_queue_the_client_with_most_jobs_loses_its_newest() -> None:
         line.add(name[0], name)
     assert line.add("c", "c1") == ["a3"]
     assert len(line) == 4
-    # All have nearly as many: the one that asks is refused, and no job moves for it.
+    # All clients have nearly as many jobs, so the asking client is refused, and no job leaves.
     with pytest.raises(QueueFull):
         line.add("b", "b2")
     with pytest.raises(QueueFull):
@@ -119,13 +119,13 @@ def test_beyond_the_bytes_the_client_with_most_of_them_loses_its_newest_jobs() -
         line.add(name[0], name, size_bytes)
     assert line.size_bytes == 100
     with pytest.raises(QueueFull):
-        line.add("d", "d1", 50)  # no client has more
+        line.add("d", "d1", 50)  # no other client has more bytes
     with pytest.raises(QueueFull):
         line.add("c", "c2", 10)
     assert (len(line), line.size_bytes) == (6, 100), "who is refused takes no place"
     assert line.add("b", "b3", 15) == ["a3", "a2"]
     assert (len(line), line.size_bytes) == (5, 85)
-    # Many jobs without bytes do not hide a few large ones, nor these those.
+    # Jobs without bytes and large jobs are counted separately, so neither hide the others.
     assert line.add("d", "d1", 10) == []
     line.leave("c", "c1")
     assert line.size_bytes == 55

@@ -74,9 +74,9 @@ NOW_SECONDS = 1_700_000_000.0
 
 
 class AdminGateway:
-    """One gateway's admin handlers.  ask() sends both ways through the codec.
+    """One gateway's admin handlers. ask() encodes and decodes requests and answers.
 
-    line: its own to the log; it fails only on request.
+    line: the gateway's own connection to the log, which fails only when a test says so.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ def _request_class(handler: Any) -> type:
 async def admin_world(
     *settings: dict[str, str], listeners: tuple[str, ...] = ("A",)
 ) -> AsyncIterator[list[AdminGateway]]:
-    """Run a gateway per dictionary of settings; node ids 1, 2, ... where none is set."""
+    """Run a gateway per dictionary of settings.  Node ids without a setting are 1, 2, ..."""
     log = MemoryLog()
     numbers = count(1)
     rng = Random(1)

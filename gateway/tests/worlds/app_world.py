@@ -1,4 +1,4 @@
-"""A gateway in memory, and a `tidegate` process, for the tests of what surrounds them."""
+"""Gateways in memory and `tidegate` processes, for tests of their pages and commands."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PATIENCE_SECONDS = 60.0
 def unstarted_gateway(
     *, store: ObjectStore | None = None, log: MetadataLog | None = None
 ) -> GatewayBuilder:
-    """A gateway of parts in memory, or of those that are given."""
+    """Return a gateway's builder with the given parts, or with parts in memory."""
     endpoints = (Endpoint("PLAINTEXT", "127.0.0.1", 9092),)
     return GatewayBuilder(
         Identity(1, "key", "az1", endpoints, "0.0.1", "cluster-of-tests"),
@@ -55,25 +55,25 @@ def unstarted_gateway(
 
 @asynccontextmanager
 async def started_gateway() -> AsyncIterator[Gateway]:
-    """The same, started."""
+    """Run a gateway of unstarted_gateway()."""
     async with trio.open_nursery() as nursery:
         yield await unstarted_gateway().start(nursery)
         nursery.cancel_scope.cancel()
 
 
 def pages_of(gateway: Gateway) -> AdminPages:
-    """The pages of a gateway that has started."""
+    """Return the admin pages of a gateway that has started."""
     return AdminPages(gateway.identity, lambda: gateway, "0.0.1", gateway.settings)
 
 
 def starting_pages() -> AdminPages:
-    """The pages of a gateway that has not started."""
+    """Return the admin pages of a gateway that has not started."""
     return AdminPages(unstarted_gateway().identity, lambda: None, "0.0.1", BrokerSettings({}))
 
 
 @dataclass
 class Process:
-    """A `tidegate` that serves.  said: what it printed as JSON."""
+    """A `tidegate` process that serves.  said: what it printed as JSON."""
 
     popen: subprocess.Popen[str]
     said: dict[str, Any]
@@ -101,7 +101,7 @@ class Process:
 
 @contextmanager
 def deadline(popen: subprocess.Popen[Any]) -> Iterator[None]:
-    """A process that does not print the line in time is killed."""
+    """Kill the process if the block does not end in time."""
     timer = Timer(PATIENCE_SECONDS, popen.kill)
     timer.start()
     try:
@@ -127,14 +127,14 @@ def serving(*arguments: str, cwd: Path, **environ: str) -> Iterator[Process]:
 
 @contextmanager
 def serving_with(stderr: int, *arguments: str, cwd: Path) -> Iterator[Process]:
-    """The same, with another standard error."""
+    """Run `tidegate` as serving() does, but with another standard error."""
     with _started(arguments, cwd, stderr, {}) as popen:
         yield Process(popen, json.loads(first_line(popen, popen.stdout)))
 
 
 @contextmanager
 def starting(*arguments: str, cwd: Path, **environ: str) -> Iterator[subprocess.Popen[str]]:
-    """The same, not waiting until it serves."""
+    """Run `tidegate` until the block ends; do not wait until it serves."""
     with _started(arguments, cwd, subprocess.PIPE, environ) as popen:
         yield popen
 
@@ -160,7 +160,7 @@ def _started(
 
 
 def first_line(popen: subprocess.Popen[str], stream: IO[str] | None) -> str:
-    """Return the first line of one of its streams; it is a failure if none comes."""
+    """Return the first line of one of the process's streams; fail if the stream ends first."""
     assert stream is not None
     with deadline(popen):
         line = stream.readline()

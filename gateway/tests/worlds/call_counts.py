@@ -1,9 +1,9 @@
 """Counts what a gateway calls for one request: functions of the product, and listeners of the log.
 
-Python itself, Trio and other packages do not count, nor does the connection in memory, which stands
-for a socket.  The walk over records does not count: where it is compiled, no call of it shows.  A
-coroutine counts each time it continues.  Comprehensions do not count: newer releases of Python call
-no function for them.
+Calls of Python itself, Trio and other packages do not count, nor do those of the connection in
+memory, which stands for a socket.  The walk over records does not count, because a compiled walk
+shows no calls.  A coroutine counts each time it continues.  Comprehensions do not count, because
+newer releases of Python call no function for them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TELLS = Replica._tell.__code__
 
 @dataclass
 class Calls:
-    """Functions by file and name with how often each was called, and the called listeners."""
+    """How often each function was called, by file and name, and the listeners that were called."""
 
     functions: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     listeners: list[str] = field(default_factory=list[str])
@@ -38,7 +38,7 @@ class Calls:
         return self.functions.total()
 
     def note(self, frame: FrameType, event: str, _argument: Any) -> None:
-        """Count a call; a hook of sys.setprofile()."""
+        """Count a call.  This is a hook for sys.setprofile()."""
         code = frame.f_code
         if event != "call" or not _is_counted(code):
             return
@@ -64,7 +64,7 @@ def _file_of(code: CodeType) -> str:
 
 @contextmanager
 def counted() -> Iterator[Calls]:
-    """Count the calls of this thread."""
+    """Count the calls of this thread during the block."""
     calls = Calls()
     before = sys.getprofile()
     sys.setprofile(calls.note)

@@ -1,4 +1,4 @@
-"""The Helm chart's objects: of its examples and of any values."""
+"""The Helm chart's objects for its examples and for any values."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ HOST_IP = "10.0.0.7"
 
 @cache
 def rendered_examples() -> dict[str, str]:
-    """The text of each example's objects, by name of the example."""
+    """Return the text of each example's objects, by the example's name."""
     with TemporaryDirectory() as folder:
         subprocess.run([sys.executable, HELM / "render.py", folder], check=True)
         return {each.stem: each.read_text() for each in Path(folder).iterdir()}
 
 
 def manifests(shape: str) -> list[dict[str, Any]]:
-    """All that an example makes."""
+    """Return all objects of an example."""
     return [each for each in yaml.safe_load_all(rendered_examples()[shape]) if each]
 
 
@@ -39,7 +39,7 @@ def of_kind(shape: str, kind: str) -> list[dict[str, Any]]:
 
 
 def example(shape: str) -> dict[str, Any]:
-    """The values of an example."""
+    """Return the values of an example."""
     found: dict[str, Any] = yaml.safe_load(
         (HELM / "tidegate" / "examples" / f"{shape}.yaml").read_text()
     )
@@ -47,7 +47,7 @@ def example(shape: str) -> dict[str, Any]:
 
 
 def rendered(*values: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return Helm's objects for each of some values; in a process of its own, since Helm is Go."""
+    """Return Helm's objects for each of some values, from another process, since Helm is in Go."""
     done = subprocess.run(
         [sys.executable, HELM / "render.py", "--json"],
         input=json.dumps(values),
@@ -63,7 +63,8 @@ def rendered(*values: dict[str, Any]) -> list[dict[str, Any]]:
 class Pod:
     """A gateway's pod as kubelet starts it.
 
-    environ: with references replaced.  files: below /etc/tidegate that the ConfigMap gives.
+    environ: the variables, with references replaced.  properties: the server.properties of the
+        ConfigMap.
     """
 
     name: str
@@ -74,7 +75,7 @@ class Pod:
 
 
 def pods(shape: str) -> list[Pod]:
-    """All pods of gateways of an example."""
+    """Return all gateway pods of an example."""
     (config,) = of_kind(shape, "ConfigMap")
     return [
         pod_of(each, ordinal, config["data"]["server.properties"])
@@ -106,5 +107,5 @@ def pod_of(stateful_set: dict[str, Any], ordinal: int, properties: str) -> Pod:
 
 
 def expanded(text: str, before: dict[str, str]) -> str:
-    """Replace $(NAME) by variables that stand before, as kubelet does; others stay as they are."""
+    """Replace $(NAME) by earlier variables, as kubelet does; leave unknown names as they are."""
     return REFERENCE.sub(lambda found: before.get(found[1], found[0]), text)

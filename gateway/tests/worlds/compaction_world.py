@@ -22,7 +22,7 @@ def keyed(*pairs: tuple[str, str | None], now_ms: int, codec: int = 0) -> bytes:
 
 
 async def read_all(world: World, offset: int = 0, name: str = "t") -> list[Row]:
-    """Read to the end, as a client does: on from the end of each batch, even an empty one."""
+    """Read to the end as a client does, which continues after each batch, even an empty one."""
     found: list[Row] = []
     while offset < world.partition(name).next_offset:
         data = await world.fetch(name, offset, partition_max=300)
@@ -37,7 +37,7 @@ async def read_all(world: World, offset: int = 0, name: str = "t") -> list[Row]:
 
 
 async def work(world: World, settings: MergeSettings = AT_ONCE, rounds: int = 1) -> Driver:
-    """Merge all there is and compact what is due."""
+    """Merge all objects and compact what is due."""
     async with driver_of(world, settings) as driver:
         for _ in range(rounds):
             while await driver.run_once():
@@ -53,4 +53,4 @@ async def write(world: World, *pairs: tuple[str, str | None], codec: int = 0) ->
 
 async def wait_a_minute(world: World) -> None:
     world.now_ms += 61_000
-    await world.create(f"tick-{world.now_ms}")  # log time goes with the entries
+    await world.create(f"tick-{world.now_ms}")  # the new entry advances log time

@@ -1,4 +1,4 @@
-"""A gateway's reading half on a log and a store in memory, and hands to write with."""
+"""The reading half of a gateway, on a log and a store in memory, with helpers that write."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ from tidegate_storage.stores.object_store import StoreUnavailable
 
 NOW_MS = 1_700_000_000_000
 NOTHING_SET: Mapping[str, str] = {}
-WORLD_SECONDS = 3_600.0  # for a whole test, on trio's clock
+WORLD_SECONDS = 3_600.0  # the limit for a whole test, on trio's clock
 
 Written = tuple[str, int, bytes]
 """Topic, partition, batch."""
@@ -76,7 +76,7 @@ def is_append_time(topic: Topic) -> bool:
 
 
 class Store(MemoryObjectStore):
-    """Counts reads, and can be slow or away."""
+    """A store that records range reads, and can be slow, fail, or damage bytes."""
 
     def __init__(self) -> None:
         super().__init__(lambda: 0.0)
@@ -84,7 +84,7 @@ class Store(MemoryObjectStore):
         self.is_away = False
         self.trouble: Exception = StoreUnavailable("away")
         self.seconds = 0.0
-        # So many of the next reads return damaged bytes.
+        # how many of the next reads return damaged bytes
         self.damaged_reads = 0
 
     async def get_range(self, key: str, start: int, length: int) -> bytes:
@@ -106,7 +106,7 @@ class Store(MemoryObjectStore):
 
 
 class World:
-    """One gateway.  `adopts`: whether it keeps what it writes in memory."""
+    """One gateway.  adopts: whether it keeps the objects that it writes in memory."""
 
     def __init__(
         self,
@@ -169,14 +169,14 @@ class World:
         self._counter = 0
 
     def use_read_ahead(self, read_ahead: ReadAhead) -> None:
-        """Read ahead within other bounds."""
+        """Replace the read-ahead by one with other bounds."""
         self.read_ahead = read_ahead
         self.fetcher = replace(self.fetcher, read_ahead=read_ahead)
 
     async def register(
         self, *, lends: bool = True, level: int = NEWEST, static: Mapping[str, str] = NOTHING_SET
     ) -> None:
-        """Begin; static: what it was given at its start, as it tells the others."""
+        """Register the gateway.  static: the static settings that it tells the other gateways."""
         endpoints = [Endpoint("PLAINTEXT", "localhost", 9092)]
         if self.zone_reads is not None and lends:
             endpoints.append(Endpoint(PEER_LISTENER, f"node{self.node_id}", 9644))
@@ -224,7 +224,7 @@ class World:
         )
 
     async def write(self, *written: Written, flags: int = 0) -> list[BatchOutcome]:
-        """Commit batches in one object, which is in no gateway's memory unless `adopts`.
+        """Commit batches in one object, which no gateway has in memory unless `adopts` is set.
 
         flags: see BatchFacts.
         """
@@ -264,11 +264,11 @@ class World:
         return await self.coordinator.propose(commit)
 
     async def ask(self, request: FetchRequest, version: int = 12) -> FetchResponse:
-        """Fetch over the wire's bytes, so that the answer is what a client would see."""
+        """Fetch with encoded and decoded messages, so that the answer is as a client sees it."""
         decoded = codec.decode_request(
             memoryview(bytes(codec.encode_request(request, version))), version
         )
-        # A connection of its own, which stays: a later one's id would else be the same, by chance.
+        # Each call has a new connection, which is kept: its id must not be used again by chance.
         self._connections.append(Peer("localhost", 1, "PLAINTEXT"))
         call = Call(version, "test", self._connections[-1])
         response = await self.fetcher.handle(call, decoded)
@@ -303,9 +303,9 @@ async def fetch_world(
     reply_bytes: int = 256 << 20,
     level: int = NEWEST,
 ) -> AsyncIterator[list[World]]:
-    """Gateways that share a log and a store; the first is the one that writes.
+    """Run gateways that share a log and a store.  The first one writes.
 
-    disk: of the last one; it is run here.
+    disk: the disk cache of the last gateway, which runs here.
     """
     log, store = MemoryLog(), Store()
     worlds = [
@@ -332,7 +332,7 @@ async def fetch_world(
 
 
 def batch(*values: str, timestamp: int = NOW_MS, **fields: Any) -> bytes:
-    """A producer's batch, one record per value, time stamps rising by one."""
+    """Return a producer's batch with one record per value; time stamps rise by one."""
     records = [
         Record(offset, timestamp + offset, None, value.encode())
         for offset, value in enumerate(values)
@@ -341,7 +341,7 @@ def batch(*values: str, timestamp: int = NOW_MS, **fields: Any) -> bytes:
 
 
 def batches_of(data: PartitionData) -> list[bytes]:
-    """The batches of an answer, their CRCs checked."""
+    """Return the batches of an answer, with checked CRCs."""
     raw = bytes(_whole(data))
     found = []
     for position, header in walk(memoryview(raw)):
@@ -350,7 +350,7 @@ def batches_of(data: PartitionData) -> list[bytes]:
 
 
 def records_of(data: PartitionData) -> list[tuple[int, str]]:
-    """(offset, value) of all records of an answer."""
+    """Return (offset, value) of all records of an answer."""
     return [
         (record.offset, (record.value or b"").decode())
         for each in batches_of(data)

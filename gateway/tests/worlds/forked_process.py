@@ -1,8 +1,8 @@
 """Starts `tidegate` processes fast: a server that has loaded its modules forks them.
 
 Loading takes most of the time of a start: 1.4 s of CPU for `tidegate dev`.  A forked process has
-the arguments, streams, folder, environment and ignored signals of a real one; it is a child of the
-tests' process, too.  Tests of the start itself execute a real one.
+the arguments, streams, folder, environment and ignored signals of an executed one.  It is a child
+of the tests' process, too.  Tests of the start itself execute a process.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def run_tidegate(
 ) -> subprocess.CompletedProcess[Any]:
     """Run a `tidegate` process to its end; it is killed if that takes longer than `seconds`.
 
-    given: what it reads.  options: of start_tidegate().
+    given: its input.  options: arguments of start_tidegate().
     """
     if given is not None:
         options["stdin"] = subprocess.PIPE
@@ -69,7 +69,7 @@ class _Forked(subprocess.Popen[Any]):
     """A process that the server forks instead of one that is executed."""
 
     def _execute_child(self, args: list[str], *given: Any) -> None:
-        """Take the place of Popen's own, which has the same arguments."""
+        """Override the method of Popen, which has the same arguments."""
         cwd, env, streams = given[4], given[5], given[9:15]
         told = {
             "arguments": args[len(PROGRAM) :],
@@ -99,7 +99,7 @@ class _Server:
             )
 
     def fork(self, message: bytes, files: list[int]) -> int:
-        """Return the id of a new process."""
+        """Fork a new process; return its id."""
         with self._lock:
             socket.send_fds(self._control, [message], files)
             return int(self._control.recv(64))

@@ -1,9 +1,10 @@
 """Forks `tidegate` processes: `python -m tests.worlds.forking_server DESCRIPTOR`.
 
-It has loaded the modules of a gateway and its commands, and has run nothing of them.  Each message
-on the socket DESCRIPTOR is a process to fork, as forked_process.py describes it; the answer is its
-id.  A process between the two ends at once, so that the new one becomes a child of the tests'
-process.  The server ends with the other end of the socket.
+The server has loaded the modules of a gateway and its commands, but has run none of them.  Each
+message on the socket DESCRIPTOR describes a process to fork (see forked_process.py).  The answer is
+the id of the process.  The server forks an intermediate process, which forks the new one and ends
+at once.  So the new process becomes a child of the tests' process.  The server ends when the other
+end of the socket is closed.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from typing import Any, Final, TextIO
 MAX_MESSAGE_BYTES: Final = 1 << 17
 PROGRAM: Final = "tidegate_gateway"
 PACKAGES: Final = ("tidegate_coordination", "tidegate_storage", PROGRAM)
-# Typer loads it, and pydantic, when it reads the first option.
+# Typer loads this module, and pydantic, when it reads the first option.
 LOADED_LATE: Final = "typer._adapters"
-# Only for programs that import them; `testing` also loads a client of Docker.
+# Modules only for programs that import them; `testing` also loads a Docker client.
 LEFT_OUT: Final = (f"{PROGRAM}.__main__", f"{PROGRAM}.testing")
 
 
@@ -57,7 +58,7 @@ def load() -> None:
 
 
 def forked(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    """Fork until the socket ends; in each new process, return what it is and its streams."""
+    """Fork until the socket ends; in each new process, return its description and streams."""
     while True:
         message, files, _, _ = socket.recv_fds(control, MAX_MESSAGE_BYTES, 3)
         if not message:
@@ -71,7 +72,7 @@ def forked(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
 
 
 def fork_without_parent() -> int:
-    """Fork; the new process gets 0, its parent is not this process."""
+    """Fork a process whose parent is not this process; return its id, or 0 in the process."""
     reading, writing = os.pipe()
     between = os.fork()
     if not between:
@@ -83,14 +84,14 @@ def fork_without_parent() -> int:
         os.close(writing)
         return 0
     os.close(writing)
-    # When it has ended, the kernel has given its child to the tests' process.
+    # Once the intermediate process has ended, the tests' process is the parent of its child.
     os.waitpid(between, 0)
     with open(reading, "rb") as pipe:
         return int(pipe.read())
 
 
 def become(told: dict[str, Any], files: list[int]) -> None:
-    """Make this process one that was just executed: streams, folder, environment, arguments."""
+    """Make this process like one just executed: its streams, folder, environment, arguments."""
     for target, each in enumerate(files):
         os.dup2(each, target)
         os.close(each)

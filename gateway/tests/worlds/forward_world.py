@@ -33,15 +33,15 @@ PARTITIONS = 3
 
 
 def id_of(topic: str) -> bytes:
-    """Return the id that scripted brokers give."""
+    """Return the topic id that scripted brokers give."""
     return topic.encode().ljust(16)
 
 
 class ForwardWorld:
-    """See the module's head.
+    """A gateway and its source.
 
-    held: while it is set, Produce requests wait for their answers.  code: the error of answers.
-    taken: values that the source got, by partition, in order.
+    code: the error of Produce answers; below 0: the source closes the connection.  taken: the
+    values that the source got, by partition, in order.
     """
 
     def __init__(self, world: WireWorld, source: ScriptedCluster) -> None:
@@ -57,11 +57,11 @@ class ForwardWorld:
             broker.answers["Produce"] = self._produce
 
     def hold(self) -> None:
-        """Let the source answer nothing from now on."""
+        """Let the source take records, but answer no Produce request from now on."""
         self._go = trio.Event()
 
     def release(self) -> None:
-        """Let the source answer."""
+        """Let the source answer again."""
         self._go.set()
 
     async def _produce(self, asked: Asked) -> Any:
@@ -132,13 +132,13 @@ class Pipelined:
         self._sent = 0
 
     async def send(self, *batches: tuple[str, int, bytes], acks: int = -1, **more: Any) -> None:
-        """Send a request, and wait for nothing."""
+        """Send a request, and do not wait for the answer."""
         self._sent += 1
         request = produce_request(batches, acks=acks, **more)
         await self.client.send(request_frame("Produce", self._version, request, self._sent))
 
     async def answer(self) -> list[pr.PartitionProduceResponse]:
-        """Return the answers of the next response."""
+        """Return the answers for the partitions of the next response."""
         frame = memoryview(await self.client.receive())
         _, position = decode_response_header(frame, ApiKey.PRODUCE, self._version)
         response = pr.decode_response(frame[position:], self._version)
@@ -151,7 +151,7 @@ async def _stand_still(_: Switching) -> None:
 
 @asynccontextmanager
 async def forward_world(settings: dict[str, str] | None = None) -> AsyncIterator[ForwardWorld]:
-    """Run a gateway with a forwarding link.  Fences stay: the source could not be fenced."""
+    """Run a gateway with a forwarding link.  Switches never run, so fences stay."""
     async with trio.open_nursery() as nursery:
         source = ScriptedCluster(nursery)
         with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""The records of tests of real gateways, written and read with librdkafka."""
+"""Writes and reads records with librdkafka, for tests of real gateways."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ PATIENCE_SECONDS = 60.0
 
 
 def produce(servers: str, *values: str, **settings: str) -> None:
-    """Write to topic greetings; all must be acknowledged.  settings: with _ for their dots."""
+    """Write to topic greetings; all must be acknowledged.  settings: with _ for dots."""
     named = {name.replace("_", "."): text for name, text in settings.items()}
     producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True} | named)
     for value in values:
@@ -17,7 +17,7 @@ def produce(servers: str, *values: str, **settings: str) -> None:
 
 
 def consume(servers: str, count: int, group: str = "g") -> list[str]:
-    """Read so many records of it, as a member of a group."""
+    """Return the values of `count` records of greetings, read as a member of a group."""
     settings = {"bootstrap.servers": servers, "group.id": group, "auto.offset.reset": "earliest"}
     consumer = Consumer(settings)
     try:

@@ -1,4 +1,4 @@
-"""Gateways as far as groups need them: real coordinators, and the log in memory."""
+"""The parts of gateways that groups need, with real coordinators and a log in memory."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ PEER = Peer("127.0.0.1", 5000, "PLAINTEXT")
 SETTINGS = GroupSettings(initial_rebalance_delay_ms=0)
 SUBSCRIPTION = encode_subscription(ConsumerProtocolSubscription(["orders"]))
 NONE = ErrorCode.NONE
-WORLD_SECONDS = 3_600.0  # for a whole test, on trio's clock
+WORLD_SECONDS = 3_600.0  # the limit for a whole test, on trio's clock
 Clock = trio.testing.MockClock
 
 
 @dataclass(frozen=True)
 class MakeTopics:
-    """Topics of two partitions; or their deletion."""
+    """Creates topics of two partitions, or deletes topics."""
 
     names: tuple[str, ...]
     delete: bool = False
@@ -96,7 +96,7 @@ def topic_id(name: str) -> bytes:
 
 
 class Gateway:
-    """A gateway as far as groups need one.  Requests and answers pass through their codecs."""
+    """The parts of a gateway that groups need.  Requests and answers are encoded and decoded."""
 
     def __init__(
         self,
@@ -270,7 +270,7 @@ async def cluster(
     listeners: Mapping[int, Sequence[str]] = MappingProxyType({}),
     level: int = FIRST,
 ) -> AsyncIterator[list[Gateway]]:
-    """Gateways with two topics.  level: the metadata.version."""
+    """Run gateways with two topics.  level: the metadata.version."""
     log = log or MemoryLog()
     gateways = [
         Gateway(log, each, settings, listeners=listeners.get(each, ("PLAINTEXT",)), level=level)
@@ -291,7 +291,7 @@ async def cluster(
 
 @dataclass(frozen=True)
 class EndGateway:
-    """The end of a gateway, as its lease would bring it."""
+    """Ends a gateway as an expired lease would."""
 
     incarnation: int
     reads: frozenset[str] = frozenset()

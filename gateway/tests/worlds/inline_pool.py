@@ -1,4 +1,4 @@
-"""Pools that work in the event loop, for tests that look at records themselves."""
+"""Pools that work in the event loop, for tests that check records themselves."""
 
 from __future__ import annotations
 

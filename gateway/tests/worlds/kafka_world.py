@@ -38,7 +38,7 @@ PROPERTIES = ClientProperties((Address("127.0.0.1", 9092),), client_id="tidegate
 
 @dataclass
 class KafkaWorld:
-    """A gateway and a client of it.  client: makes another one, with connections of its own."""
+    """A gateway and a client of it.  client: makes another client, with its own connections."""
 
     wire: WireWorld
     cluster: ClassicCluster
@@ -102,9 +102,9 @@ async def records_of(pieces: Iterable[bytes]) -> Pieces:
 
 @asynccontextmanager
 async def kafka_world(**settings: str) -> AsyncIterator[KafkaWorld]:
-    """Settings of the gateway have _ for a dot."""
+    """Run a gateway with a client.  settings: the gateway's, with _ for dots."""
     named = {name.replace("_", "."): value for name, value in settings.items()}
-    # Else a gateway's log lines would stand among the command's output.
+    # Otherwise the gateway's log lines would mix with the command's output.
     with capture_logs():
         async with _world(named) as world:
             yield world

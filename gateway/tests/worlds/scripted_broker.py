@@ -24,12 +24,12 @@ PROPERTIES = ClientProperties((ADDRESS,), client_id="link")
 
 
 class HangUp(Exception):
-    """An answer that closes the connection instead."""
+    """Raised by an answer: the broker closes the connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request that arrived.  connection: their number, from 1."""
+    """A request that arrived.  connection: the connection's number, from 1."""
 
     name: str
     version: int
@@ -139,7 +139,7 @@ def answer_frame(number: int, name: str, version: int, answer: Any) -> bytes:
 class ScriptedCluster:
     """Brokers 1 to count, at broker-1:9092 and so on; all answer the same Metadata.
 
-    leaders: topic -> leader of each partition.  hosts: of each broker, as Metadata says.
+    leaders: topic -> leader of each partition.  hosts: the host of each broker in Metadata.
     """
 
     def __init__(self, nursery: trio.Nursery, count: int = 3) -> None:

@@ -1,4 +1,4 @@
-"""A WAL writer of its own, for tests of what it does between store and log."""
+"""A WAL writer without a gateway, for tests with only a store and a log."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Cluster states with wide tables, and the requests that could walk one of them in a step.
+"""Cluster states with wide tables, and the requests that might walk a whole table in a step.
 
-A state is filled as if the log had said so long ago: 10^6 proposals would take minutes.
+The tables are filled by folded events, because 10^6 proposals would take minutes.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ Request = tuple[str, int, Any]
 
 
 def fold(state: ClusterState, *events: Any) -> None:
-    """Change the state as if the log had said so long ago."""
+    """Fold events into the state as if the log had had them long ago."""
     for each in events:
         state._folds[type(each)][0](each)
 
@@ -119,7 +119,7 @@ def _fill_metrics(state: ClusterState, rows: int) -> None:
 def _fill_acls(state: ClusterState, rows: int) -> None:
     acls = (Acl(2, 3, f"topic-{each}", f"User:u{each}", "*", 3, 3) for each in range(rows))
     fold(state, sev.AclsChanged(tuple(acls), ()))
-    state.acls.changed_at -= 1  # they are no newer than the log
+    state.acls.changed_at -= 1  # so that the ACLs are no newer than the log
 
 
 def _fill_users(state: ClusterState, rows: int) -> None:
@@ -223,7 +223,8 @@ def _of_acls() -> Iterator[Request]:
         2,
         xa.DeleteAclsRequest([xa.DeleteAclsFilter(2, "topic-1", 3, None, None, 1, 1)]),
     )
-    # One that matches all removes 10,000 at most, so its steps do not grow beyond that.
+    # A filter that matches all ACLs would remove 10,000 at most, so its steps would not grow beyond
+    # that.  This filter matches none.
     nobodys = xa.DeleteAclsFilter(1, None, 1, "User:nobody", None, 1, 1)
     yield "DeleteAcls", 2, xa.DeleteAclsRequest([nobodys])
     added = ca.AclCreation(2, "new", 3, "User:new", "*", 3, 3)
@@ -251,7 +252,7 @@ def _none() -> Iterator[Request]:
 class Table(NamedTuple):
     """fill: adds so many rows to a state that has a topic `t` of one partition.
 
-    is_listed: some of the requests get all rows, and take as long.
+    is_listed: some requests list all rows, and take longer the more rows there are.
     """
 
     fill: Callable[[ClusterState, int], None]

@@ -44,7 +44,7 @@ from tidegate_storage.stores.memory_store import MemoryObjectStore
 
 NOW_MS = 1_700_000_000_000
 PATIENCE_SECONDS = 300.0
-WORLD_SECONDS = 7_200.0  # for a whole test, on trio's clock
+WORLD_SECONDS = 7_200.0  # the limit for a whole test, on trio's clock
 KEYS = {facts.name: key for key, facts in APIS.items()}
 
 
@@ -140,7 +140,7 @@ class WireClient:
         return answer.responses[0].partition_responses[0]
 
     async def fetch_stored(self, topic: str, partition: int, offset: int) -> memoryview:
-        """Return the batches from an offset on, waiting for none."""
+        """Return the batches from an offset on; do not wait for more."""
         asked = fe.FetchPartition(partition, fetch_offset=offset, partition_max_bytes=1 << 20)
         topics = [fe.FetchTopic(topic=topic, partitions=[asked])]
         request = fe.FetchRequest(max_bytes=1 << 20, session_epoch=-1, topics=topics)
@@ -150,7 +150,7 @@ class WireClient:
         return memoryview(found.records or b"")
 
     async def fetch_values(self, topic: str, partition: int, offset: int) -> list[bytes | None]:
-        """Return the values from an offset on, waiting for none."""
+        """Return the values from an offset on; do not wait for more."""
         data = await self.fetch_stored(topic, partition, offset)
         return [
             record.value
@@ -229,9 +229,9 @@ async def wire_world(
     read_keys: ReadKeys = read_keys,
     pools: Pools | None = None,
 ) -> AsyncIterator[WireWorld]:
-    """A started gateway, by default with an empty store and log; its wall clock follows trio's.
+    """Run a gateway, by default with an empty store and log.  Its wall clock follows trio's.
 
-    start: on trio's clock, where it is NOW_MS on the wall; by default now.
+    start: the time on trio's clock when the wall clock shows NOW_MS; by default now.
     """
     start = trio.current_time() if start is None else start
     names = (*listeners, *(each.name for each in tls or ()))

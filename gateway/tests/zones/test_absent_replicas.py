@@ -1,4 +1,4 @@
-"""The zones of a partition's replicas stay as they are while a gateway does not answer."""
+"""The zones of a partition's replicas do not change while a gateway does not answer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_zone_whose_gateways_do_not_answer_stays_one_of_the_replicas(
 
 
 async def test_metadata_names_every_leader_as_a_broker(autojump_clock: MockClock) -> None:
-    """All gateways of a listener drain, and one with another listener does not."""
+    """All gateways of a listener drain, but a gateway with another listener does not."""
     state = ClusterState()
     for number, listener in ((1, "A"), (2, "A"), (3, "B")):
         endpoint = (Endpoint(listener, "host", number),)

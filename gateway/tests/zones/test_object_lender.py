@@ -1,4 +1,4 @@
-"""The reads of a gateway for its zone, and their bounds."""
+"""A gateway's reads for its zone, and their bounds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 
 class Busy(Store):
-    """Knows how many bytes it was asked for at a time, at most."""
+    """A store that notes the most bytes that were requested at one time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ async def test_lent_ranges_in_flight_are_bounded_in_bytes(autojump_clock: MockCl
 
 
 class _Body(bytes):
-    """Knows how many bytes of its kind are in memory."""
+    """Bytes that count how many bytes of this class are in memory."""
 
     bytes_in_memory = 0
 
@@ -60,7 +60,7 @@ class _Body(bytes):
 
 
 class Weighed(Store):
-    """Knows how many of the bytes it gave were in memory at a time, at most."""
+    """A store that notes the most bytes of its answers that were in memory at one time."""
 
     most_bytes = 0
 
@@ -142,5 +142,5 @@ async def test_a_block_that_was_lent_in_any_order_leaves_first() -> None:
 
 
 def given_up(cache: RangeCache[object]) -> list[str]:
-    """The values in the order of their eviction."""
+    """Return the keys of values in the order of eviction."""
     return [str(key[0]) for key in cache._spent if isinstance(key, tuple)]

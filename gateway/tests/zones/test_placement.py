@@ -51,7 +51,7 @@ def test_no_partition_moves_when_a_topic_grows_within_its_bounds(
 
 
 def test_few_partitions_move_when_a_topic_grows() -> None:
-    """Many partitions of a single topic may move, if a gateway has room for two instead of one."""
+    """Many partitions of one topic may move if a gateway's room grows from one to two."""
     rng = Random(1)
     for gateways in range(2, 13):
         moved = 0

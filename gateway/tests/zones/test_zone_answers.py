@@ -1,4 +1,4 @@
-"""The answers to clients by their zone: leaders, replicas, preferred read replicas."""
+"""The answers that depend on a client's zone: leaders, replicas, preferred read replicas."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ZONES = {1: "a", 2: "b", 3: "c", 4: "a"}
 
 @asynccontextmanager
 async def zoned(**settings: str) -> AsyncIterator[tuple[Cluster, dict[int, Running]]]:
-    """Gateways 1 to 4 in zones a, b, c, a, and a topic t of 12 partitions, factor 3."""
+    """Run gateways 1 to 4 in zones a, b, c, a, with a topic t of 12 partitions, factor 3."""
     named = {name.replace("_", "."): text for name, text in settings.items()}
     async with cluster({"default.replication.factor": "3", "num.partitions": "12"} | named) as all_:
         running = {
@@ -60,7 +60,7 @@ async def fetched(
 
 
 async def close(client: WireClient) -> None:
-    """Close, and wait until the gateway has, too."""
+    """Close the connection, and wait until the gateway has closed it, too."""
     client.transport.close()
     await trio.testing.wait_all_tasks_blocked()
 
@@ -143,7 +143,7 @@ async def test_a_consumer_is_moved_by_its_fetch_and_then_by_its_metadata(
         here, there = running[1].world.connect(), running[3].world.connect()
         assert (await here.produce("t", 0, records_batch(b"v"))).error_code == 0
         [moved] = (await fetched(here, "c", max_wait_ms=60_000)).responses[0].partitions
-        # Gateway 3 may have to hear of the commit first.
+        # Gateway 3 may not have read the commit yet.
         awaited = await fetched(there, "c", max_wait_ms=60_000, min_bytes=1)
         [served] = awaited.responses[0].partitions
         told = await leaders(running[1].world.connect(), "test")
@@ -164,7 +164,7 @@ async def test_consumers_without_a_usable_zone_are_served_where_they_are(
         for rack, version in [("", 12), ("a", 12), ("mars", 12), ("c", 10)]:
             [served] = (await fetched(here, rack, version)).responses[0].partitions
             assert served.records, rack
-        here.client_id = "app,zone=a"  # which counts more than the rack
+        here.client_id = "app,zone=a"  # the zone in the client id overrides the rack
         [served] = (await fetched(here, "c")).responses[0].partitions
         assert served.records
         await running[3].drain()
@@ -203,7 +203,7 @@ async def _sent_away(client: WireClient, rack: str, version: int = 12) -> int:
 async def test_a_consumer_is_never_sent_to_a_gateway_that_is_no_replica(
     autojump_clock: object,
 ) -> None:
-    """The Java client would come back at once, again and again."""
+    """A Java client would return from such a gateway at once, again and again."""
     async with zoned(default_replication_factor="1") as (_, running):
         here = running[1].world.connect()
         [(leader, replicas), *_] = await leaders(here)
@@ -244,12 +244,13 @@ async def test_a_session_names_the_preferred_replica_each_time(autojump_clock: o
 async def test_a_groups_coordinator_is_its_holder_whatever_the_zone(
     autojump_clock: object,
 ) -> None:
-    """Group traffic crosses zones: one gateway holds the group, and all say which."""
+    """Group traffic may cross zones: one gateway holds the group, and all gateways name it."""
     async with zoned() as (_, running):
         names = {f"group {number}": 1 + number % 3 for number in range(6)}
         for name, node_id in names.items():
             holder = running[node_id].world.connect()
-            holder.client_id = f"app,zone={ZONES[1 + node_id % 3]}"  # of another zone than it
+            # In another zone than the gateway.
+            holder.client_id = f"app,zone={ZONES[1 + node_id % 3]}"
             await joined(holder, name, 60_000)
         request = fc.FindCoordinatorRequest(coordinator_keys=list(names))
         for asked in (1, 2, 3):

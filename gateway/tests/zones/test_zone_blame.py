@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 
 async def one_corrupt_run(zones: Zones) -> World:
-    """An object in the store with a run that no copy has whole, and a good one; return a reader."""
+    """Store an object with a good run and one that is corrupt in the store; return a reader."""
     writer, reader = zones.worlds
     writer.adopts = False
     for name in ("bad", "good"):
@@ -57,7 +57,7 @@ async def test_many_doubts_are_settled_within_the_patience_of_one() -> None:
         ask = ObjectAsk(info.key, 0, 1, info.size_bytes)
         for _ in range(MAX_DOUBTS):
             reader.zone_reads.doubt(ask, writer.coordinator.incarnation)
-        await trio.sleep(2.1)  # it is not asked for a while
+        await trio.sleep(2.1)  # the lender is avoided for a while
         zones.network.seconds = 0.25
         before = trio.current_time()
         assert records_of(await reader.fetch("t", 0)) == [(0, "x")]

@@ -1,4 +1,4 @@
-"""Gateways of a zone read each object once for all of them, and never depend on each other."""
+"""Gateways of a zone read each object once for the zone, but never depend on each other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HALF = "x" * (MIB // 2)
 
 
 async def write_segments(zones: Zones, count: int, mebibytes: int) -> list[str]:
-    """Topics of one segment each, which are in no gateway's memory."""
+    """Make topics of one segment each, which no gateway has in memory."""
     writer = zones.worlds[0]
     names = [f"t{number}" for number in range(count)]
     writer.adopts = False
@@ -131,7 +131,7 @@ async def test_records_that_their_writer_stamped_anew_are_lent_as_they_are_store
 
 
 async def cold_tail(zones: Zones) -> World:
-    """One record that the first gateway has in memory; return one that has to ask for it."""
+    """Write a record that the first gateway has in memory; return a gateway that must ask."""
     writer, other = zones.worlds[:2]
     await writer.create("t", 1)
     await writer.write(("t", 0, batch("x")))
@@ -212,9 +212,7 @@ async def test_damaged_bytes_of_segments_are_read_again(autojump_clock: MockCloc
 
 
 async def one_damaged_block(zones: Zones) -> tuple[World, World, list[str]]:
-    """Have the owner of a zone read get a damaged block of a segment; return it, another,
-    topics.
-    """
+    """Let the next read of a segment be damaged; return its owner, another gateway, the topics."""
     names = await write_segments(zones, 1, 1)
     topic = zones.worlds[0].state.topics.by_name[names[0]]
     [reader] = recommend(topic.topic_id, 1, [each.node_id for each in zones.worlds])
@@ -229,7 +227,7 @@ async def test_an_owner_reads_anew_what_came_damaged_to_it(autojump_clock: MockC
         await read_through(other, name)
         assert other.zone_reads is not None
         assert other.zone_reads.counters.damaged == 1
-        await trio.sleep(3.0)  # it is not asked for a while
+        await trio.sleep(3.0)  # the owner is avoided for a while
         await write_more_and_read(zones, owner, other)
         assert zones.network.statuses[f"node{owner.node_id}", 204] == 1
         third = next(each for each in zones.worlds if each not in (owner, other))
@@ -239,7 +237,7 @@ async def test_an_owner_reads_anew_what_came_damaged_to_it(autojump_clock: MockC
 
 
 async def write_more_and_read(zones: Zones, owner: World, other: World) -> None:
-    """Have one gateway ask another for something else."""
+    """Let one gateway read another object from another gateway."""
     await owner.create("other", 1)
     owner.adopts = True
     await owner.write(("other", 0, batch("y")))
@@ -308,7 +306,7 @@ async def test_two_that_take_each_other_for_the_owner_ask_each_other_once() -> N
             world.zone_reads._look_around()
             world.zone_reads._owners = ObjectOwners(others, world.state.topics)
         for world in zones.worlds:
-            forget(world)  # the range that it lent is in memory, too
+            forget(world)  # the range that it lent is in its memory, too
             assert records_of(await world.fetch("t", 0)) == [(0, "x")]
         assert zones.gets[key] == 2
         assert sum(zones.network.statuses.values()) == 2
@@ -330,7 +328,7 @@ async def test_a_lone_gateway_reads_each_object_once(
 async def test_blocks_that_were_lent_leave_before_what_came_of_them(
     autojump_clock: MockClock,
 ) -> None:
-    """The cache has room for the read runs, but not for the lent blocks beside them."""
+    """The cache has room for the runs that were read, but not also for the lent blocks."""
     async with zone_world(["a", "b"], 128 * MIB) as zones:
         names = await write_segments(zones, 8, 12)
         for _ in range(2):

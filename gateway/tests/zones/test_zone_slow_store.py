@@ -1,4 +1,4 @@
-"""A gateway that reads for its zone gives its own clients what the store gives, however slowly."""
+"""A gateway that reads for its zone serves its own clients, however slow the store is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidegate_storage.stores.object_store import StoreUnavailable
 
 
 class Narrow(Store):
-    """Slow in proportion to the requested bytes; with is_broken large ranges never arrive."""
+    """A store that is slow in proportion to the requested bytes.  is_broken: large ranges fail."""
 
     is_broken = False
 

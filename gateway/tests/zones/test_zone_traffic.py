@@ -43,7 +43,8 @@ async def test_bytes_are_counted_by_zone_and_client(autojump_clock: object) -> N
         for client_id in ("x,zone=a", "y,zone=b", "z"):
             client = running[1].world.connect()
             client.client_id = client_id
-            for _ in range(3):  # the first is taken by produce.py, the last by a known route
+            # The first request goes to produce.py, and the last one takes the fast path.
+            for _ in range(3):
                 assert (await client.produce("t", 0, BATCH)).error_code == 0
         two = running[1].world.connect()
         two.client_id = "two,zone=b"
@@ -261,7 +262,7 @@ def test_the_zone_report_says_that_no_gateway_answers(
 
 @contextmanager
 def answering(report: object) -> Iterator[str]:
-    """Serve a report once; the host:port."""
+    """Serve a report once; yield the host:port."""
 
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -292,7 +293,7 @@ def test_several_gateways_are_summed_by_client() -> None:
     in_a = report_of("a", ("x,zone=a", 5, 1), ("y,zone=b", 3, 0), ("z", 1, 0))
     in_b = report_of("b", ("x,zone=a", 20, 2), ("y,zone=b", 0, 4), ("z", 0, 7))
     with answering(in_a) as one, answering(in_b) as two:
-        # Given twice, it counts once.
+        # A gateway that is given twice counts once.
         arguments = ["zones", "--json", *(f"--admin={each}" for each in (one, two, one))]
         result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0

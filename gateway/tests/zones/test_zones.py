@@ -1,4 +1,4 @@
-"""The zone of a client: by its own words, or by the settings."""
+"""The zone of a client: as the client says, or by the gateway's settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SEPARATORS = st.sampled_from(", |&;")
 
 
 def finder(*zones: str, **settings: str) -> ZoneFinder:
-    """Zones as gateways have them; settings with '_' for '.'."""
+    """Return a ZoneFinder for gateways in these zones; settings: with '_' for '.'."""
     table = GatewayTable()
     for number, zone in enumerate(zones, 1):
         table.fold_registered(GatewayRegistered(number, number, f"k{number}", zone, (), "0", 0), 0)
@@ -80,7 +80,7 @@ def test_every_way_of_saying_a_zone_is_understood(
     is_encoded: bool,
 ) -> None:
     said = quote(zone, safe="") if is_encoded else zone
-    # The suffix is appended to the whole client id, which the zone ends where `after` is empty.
+    # The suffix follows the whole client id, which ends with the zone if `after` is empty.
     client_id = separator.join([*before, f"{key}={said}", *after]) + suffix
     found = finder(zone, "elsewhere")
 
@@ -125,7 +125,7 @@ def test_an_unknown_zone_does_not_hide_a_known_one() -> None:
     assert found.of(mapped, "app,zone=prod") == ("c", Source.LISTENER)
     found.racks.say(mapped, "app,zone=prod", "b")
     assert found.of(mapped, "app,zone=prod") == ("b", Source.RACK)
-    # Without a better value it stays, to be seen and counted.
+    # Without a better source the unknown zone is kept, so that reports show and count it.
     assert found.of(other, "app,zone=prod") == ("prod", Source.CLIENT_ID)
     found.racks.say(other, "app", "test")
     assert found.of(other, "app") == ("test", Source.RACK)

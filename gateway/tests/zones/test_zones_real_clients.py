@@ -1,4 +1,4 @@
-"""Three gateways in three zones, and librdkafka: producers and consumers end up in their own."""
+"""Three gateways in three zones, and librdkafka clients, which end up in their own zones."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def gateways(folder: Path, *settings: str) -> Iterator[dict[str, Process]]:
 
 
 def client(running: dict[str, Process], zone: str, **more: Any) -> dict[str, Any]:
-    """Settings of a client that begins at the gateway of a zone."""
+    """Return settings of a client that bootstraps from the gateway of a zone."""
     return {"bootstrap.servers": running[zone].servers} | {
         name.replace("_", "."): value for name, value in more.items()
     }

@@ -1,7 +1,7 @@
 """Secrets that are easy to find again, and the search for them in any bytes.
 
-A canary is searched as it is, and as what prints or sends it would write it: base64, hex, Python's
-repr, JSON, percent-encoding, UTF-16.
+The search looks for a canary as it is, and in the encodings in which code may print or send it:
+base64, hex, Python's repr, JSON, percent-encoding, and UTF-16.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote, quote_plus
 
-# In base64 text, bytes that share a character with others before or after them.
+# How many characters of base64 text may depend on the bytes before or after the secret.
 _EDGE: Final = 4
 _LINE_BREAKS: Final = re.compile(rb"\\n|[\r\n]+")
 
@@ -53,8 +53,9 @@ def encodings(secret: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def leaks(canaries: Mapping[str, bytes], data: bytes, place: str) -> list[Leak]:
-    """Return the canaries in some bytes, each once; kinds by their names.  Line breaks may cut
-    them.
+    """Return the canaries in some bytes, each once.  canaries: secrets by kind.
+
+    Line breaks in the bytes may cut a canary.
     """
     joined = _LINE_BREAKS.sub(b"", data)
     found: dict[str, Leak] = {}

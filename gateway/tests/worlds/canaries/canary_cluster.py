@@ -1,9 +1,9 @@
 """Real processes whose settings, clients and stores are full of canaries; see canaries.py.
 
-A gateway with TLS, all mechanisms of SASL, a metadata log behind `tidegate log serve`, and links:
-one whose source refuses its password, one with bearer tokens, and one that gets none, from a
-provider that repeats what it was sent.  What holds secrets on purpose is in one folder; all else
-that the processes write is in another.
+The gateway has TLS, all mechanisms of SASL, a metadata log behind `tidegate log serve`, and three
+links.  The source of one link refuses its password.  One link has bearer tokens.  One link gets no
+token, from a provider that repeats what the client sent.  Files that hold secrets on purpose are in
+one folder.  All other files that the processes write are in another folder.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginMod
 
 @dataclass
 class Canaries:
-    """Secrets by kind, made when they are first asked for."""
+    """Secrets by kind.  Each is made when it is first used."""
 
     known: dict[str, bytes] = field(default_factory=dict)
 
@@ -45,12 +45,12 @@ class Canaries:
         return self.known.setdefault(kind, f"cnry{digest[:36]}".encode()).decode()
 
     def add(self, kind: str, secret: bytes) -> None:
-        """Add one that is made elsewhere."""
+        """Add a secret that is made elsewhere."""
         self.known[kind] = secret
 
 
 class Stores:
-    """Keys and certificates.  root: of the authority, in PEM."""
+    """Keys and certificates.  root: the file of the authority's certificate, in PEM."""
 
     def __init__(self, folder: Path, canaries: Canaries) -> None:
         ca = trustme.CA()
@@ -89,7 +89,10 @@ def properties(texts: dict[str, str]) -> str:
 
 @contextmanager
 def granting(grant: Callable[[str], tuple[int, dict[str, str]]]) -> Iterator[str]:
-    """Serve a token endpoint; yield its URL.  grant: status and answer, of Authorization."""
+    """Serve a token endpoint; yield its URL.
+
+    grant: returns status and answer for an Authorization header.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -116,8 +119,9 @@ def granting(grant: Callable[[str], tuple[int, dict[str, str]]]) -> Iterator[str
 
 @dataclass
 class CanaryCluster:
-    """said: what the processes and commands printed, and the pages, by place.  work: all files that
-    may hold no secret.
+    """said: the output of processes and commands, and the pages, by place.
+
+    work: the folder of all files that may hold no secret.
     """
 
     secret: Path
@@ -136,7 +140,7 @@ class CanaryCluster:
         self.keys.write_bytes(self.provider.key_set())
 
     def write(self, name: str, texts: dict[str, str]) -> Path:
-        """Write a file of secrets."""
+        """Write a properties file to the folder of secrets."""
         path = self.secret / name
         path.write_text(properties(texts))
         return path
@@ -149,7 +153,7 @@ class CanaryCluster:
         return done.returncode
 
     def settings(self, log_token: str, log_address: str) -> dict[str, str]:
-        """Return those of the gateway."""
+        """Return the settings of the gateway."""
         secret, listener = self.canaries, "listener.name.sasl_ssl"
         return {
             "listeners": "PLAINTEXT://127.0.0.1:0,SASL_SSL://127.0.0.1:0",
@@ -224,7 +228,7 @@ class CanaryCluster:
         )
 
     def grant(self, authorization: str) -> tuple[int, dict[str, str]]:
-        """Return the provider's answer to a client; it contains the secret if that is wrong."""
+        """Return the provider's answer to a client, which repeats a wrong secret."""
         login = b64decode(authorization.removeprefix("Basic ")).decode()
         secret = login.partition(":")[2]
         if secret != self.canaries["link client secret"]:
@@ -258,12 +262,12 @@ class CanaryCluster:
 
     @staticmethod
     def command(file: Path, data: str) -> tuple[str, ...]:
-        """Return the arguments that serve from a file of settings, and tell all they can."""
+        """Return the arguments of a gateway with a file of settings and all log levels."""
         return ("serve", "--properties", str(file), "--data", data, "--log-level", "debug")
 
     @contextmanager
     def serving(self, place: str, *command: str) -> Iterator[Process]:
-        """Run a process until the block ends.  It may say more than a pipe holds."""
+        """Run a process until the block ends.  Its stderr goes to a file, as it may fill a pipe."""
         stderr = self.work / f"{place}.stderr"
         with stderr.open("wb") as file:
             popen = start_tidegate(
@@ -290,7 +294,7 @@ class CanaryCluster:
 
     @contextmanager
     def gateway(self) -> Iterator[Process]:
-        """Run all of it; yields the gateway."""
+        """Run the source, the log server and the gateway; yield the gateway."""
         token = self.secret / "token"
         token.write_text(self.canaries["log token"])
         serve = ("log", "serve", "sqlite:log.db", "--listen", "127.0.0.1:0", "--token-file")
@@ -315,6 +319,6 @@ class CanaryCluster:
                 yield process
 
     def token(self, **claims: Any) -> str:
-        """Return a token of the identity provider, good for now."""
+        """Return a token of the identity provider that is valid now."""
         now = int(time.time())
         return self.provider.token(iat=now - 5, exp=now + 600, **claims)

@@ -1,8 +1,8 @@
 """A consumer that fetches as Java's does, for worlds in virtual time.
 
-It asks for the partitions of which it has handed out all, a megabyte of each, one fetch at a time,
-and hands out 500 records a poll, partition after partition.  So it asks for one or a few partitions
-in each fetch, where librdkafka asks for all.
+It has one fetch in flight, which asks for 1 MiB of each partition that has no fetched records left.
+Each poll hands out 500 KiB, partition after partition.  So a fetch asks for one or a few
+partitions, whereas a fetch of librdkafka asks for all.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VERSION = 12
 
 
 class JavaConsumer:
-    """Reads a topic from its start to its end.  fetches: how many it took."""
+    """Reads a topic from its start to its end.  fetches: how many fetches it needed."""
 
     def __init__(self, world: World, topic: str, bytes_per_second: float) -> None:
         self.fetches = 0
@@ -40,7 +40,7 @@ class JavaConsumer:
         count = len(world.state.topics.by_name[topic].partition_numbers)
         self._ends = [world.partition(topic, index).next_offset for index in range(count)]
         self._offsets = [0] * count
-        # Partition -> bytes that were not handed out, and the offset behind them.
+        # Partition -> bytes that are not yet handed out, and the offset after them.
         self._fetched: OrderedDict[int, tuple[int, int]] = OrderedDict()
         self._session_id = self._epoch = 0
         self._in_session: set[int] = set()
@@ -49,7 +49,7 @@ class JavaConsumer:
         self._news = trio.Event()
 
     async def run(self) -> None:
-        """Read all."""
+        """Read the topic to its end."""
         async with trio.open_nursery() as nursery:
             while self._offsets != self._ends:
                 wanted = self._wanted()
@@ -112,7 +112,7 @@ class JavaConsumer:
         )
 
     def _take(self, topic: FetchableTopicResponse) -> None:
-        """Check that nothing is missing, and keep it."""
+        """Check that no record is missing, and keep the records for polls."""
         for data in topic.partitions:
             assert data.error_code == 0
             raw = _joined(data.records)

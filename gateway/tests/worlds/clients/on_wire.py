@@ -1,4 +1,4 @@
-"""A client in memory for what plays recordings: it asks a gateway as it would ask Apache Kafka."""
+"""A client in memory for code that replays recordings: it asks a gateway as if it were Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes MetricsData as clients do, for tests; written without a look at the reader."""
+"""Writes MetricsData as clients do, for tests.  It shares no code with the gateway's reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gateway with one client that behaves well; requests of other clients must not slow it."""
+"""A gateway with one well-behaved client, which requests of other clients must not disturb."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Neighboured:
         self._written = 0
 
     async def neighbour_works(self) -> None:
-        """Write and read on the connection that was open all the time."""
+        """Write and read a record on the neighbour's connection."""
         value = b"from the neighbour %d" % self._written
         self._written += 1
         answer = await self._neighbour.produce(TOPIC, 1, records_batch(value))
@@ -40,17 +40,17 @@ class Neighboured:
 
     @property
     def reasons(self) -> list[str]:
-        """Why connections were closed, as the log tells it."""
+        """Return the logged reasons why connections were closed."""
         return [each["reason"] for each in self._logs if "reason" in each]
 
     @property
     def refused(self) -> list[Any]:
-        """The log lines about requests that are not served."""
+        """Return the log lines about requests that are not served."""
         return [each for each in self._logs if "advice" in each]
 
     @property
     def errors(self) -> list[Any]:
-        """The errors in the log: each is a bug of Tidegate."""
+        """Return the errors in the log, each of which is a bug of Tidegate."""
         return [each for each in self._logs if each["log_level"] in ("error", "critical")]
 
     def connect(self) -> WireClient:
@@ -62,7 +62,7 @@ class Neighboured:
 async def neighboured(
     settings: dict[str, str] | None = None, *, highest_version: int = NEWEST
 ) -> AsyncIterator[Neighboured]:
-    """Yield the world; afterwards the neighbour must still be served and nothing be held."""
+    """Yield the world.  After the block the neighbour is still served, and no memory is held."""
     with capture_logs() as logs:
         async with wire_world(settings, highest_version=highest_version) as world:
             scene = Neighboured(world, await world.create_topic(TOPIC, 2), logs)
@@ -78,18 +78,18 @@ async def neighboured(
 
 @contextmanager
 def bounded_memory() -> Iterator[None]:
-    """Fail when the process needs more than MAX_EXTRA_BYTES more at any moment.
+    """Fail if the block ever needs more than MAX_EXTRA_BYTES of additional memory.
 
-    Resident memory counts: memory that is reserved and never touched costs nothing.
+    Only resident memory counts: memory that is reserved and never touched costs nothing.
     """
-    Path("/proc/self/clear_refs").write_text("5")  # the peak is measured again
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak (VmHWM)
     before = resident_bytes()
     yield
     assert resident_bytes("VmHWM") - before < MAX_EXTRA_BYTES
 
 
 def resident_bytes(which: str = "VmRSS") -> int:
-    """Return the memory this process holds now, or its peak (VmHWM)."""
+    """Return the resident memory of this process, or its peak (VmHWM)."""
     status = Path("/proc/self/status").read_text()
     [line] = [each for each in status.splitlines() if each.startswith(f"{which}:")]
     return int(line.split()[1]) * 1024

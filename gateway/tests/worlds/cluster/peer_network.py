@@ -18,11 +18,11 @@ from tidegate_runtime.http.values import HttpAnswer, HttpRequest
 
 @dataclass(slots=True)
 class Network:
-    """Between the gateways.
+    """The network between the gateways.
 
-    down: hosts that refuse connections.  silent: that take them and say nothing.  lying: whose
-    bytes are damaged.  short: that give too few.  seconds: what every answer takes.
-    statuses: how often each answered what.
+    down: hosts that refuse connections.  silent: hosts that accept connections and send nothing.
+    lying: hosts whose answers are damaged.  short: hosts whose answers lack a byte.  seconds: how
+    long every answer takes.  statuses: how often each host answered with each status.
     """
 
     nursery: trio.Nursery

@@ -1,4 +1,4 @@
-"""Gateways on one log and one store, each with a wall clock that may be wrong, on trio's time."""
+"""Gateways on one log and one store, in trio's time, each with a wall clock that may be wrong."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LISTENER = "PLAINTEXT"
 
 
 class OutageLog(MemoryLog):
-    """A log that answers nothing while it is away: errors after a second, or silence."""
+    """A log that does not work while it is away: calls fail after a second, or get no answer."""
 
     is_away = False
     is_silent = False
@@ -68,7 +68,7 @@ class OutageLog(MemoryLog):
 
 @dataclass(slots=True)
 class Clock:
-    """A wall clock; offset_seconds: how far ahead of the true time it is, at this moment."""
+    """A wall clock.  offset_seconds: how far it is ahead of the true time now."""
 
     offset_seconds: float = 0.0
 
@@ -78,7 +78,7 @@ class Clock:
 
 @dataclass(slots=True)
 class Running:
-    """One gateway; stop() is a crash, drain() the orderly end."""
+    """One gateway. stop() crashes it; drain() ends it in order."""
 
     world: WireWorld
     gateway: Gateway
@@ -97,7 +97,8 @@ class Running:
 class Cluster:
     """The shared parts of the gateways.
 
-    network: None if they do not ask each other.  source_dial: the way to the brokers of links.
+    network: None if the gateways do not ask each other.  source_dial: connects to the brokers of
+        links.
     """
 
     nursery: trio.Nursery
@@ -117,9 +118,10 @@ class Cluster:
         store: ObjectStore | None = None,
         pools: Pools | None = None,
     ) -> Running:
-        """Start a gateway, or the next life of it; returns when it serves.
+        """Start or restart a gateway; return once it serves.
 
-        log, store: its own way to them.  pools: of threads; None: it works in the event loop.
+        log, store: the gateway's own connections to them.  pools: its threads; None: it works in
+            the event loop.
         """
         builder = GatewayBuilder(
             Identity(
@@ -168,7 +170,7 @@ class Cluster:
 
 @asynccontextmanager
 async def cluster(settings: dict[str, str] | None = None) -> AsyncIterator[Cluster]:
-    """A cluster without gateways yet."""
+    """Yield a cluster that has no gateways yet."""
     with trio.fail_after(WORLD_SECONDS):
         async with trio.open_nursery() as nursery:
             yield Cluster(nursery, settings or {})
@@ -177,9 +179,9 @@ async def cluster(settings: dict[str, str] | None = None) -> AsyncIterator[Clust
 
 @dataclass(slots=True)
 class Member:
-    """The only member of a group, on one connection, as librdkafka is one.
+    """The only member of a group, on one connection, as a librdkafka client would be.
 
-    answers: the error codes it got, in order.
+    answers: the error codes of its heartbeats, in order.
     """
 
     client: WireClient
@@ -210,7 +212,7 @@ class Member:
 
 
 async def joined(client: WireClient, group_id: str, session_ms: int) -> Member:
-    """Join a group and take the assignment."""
+    """Join a group, and receive the assignment."""
     request = jg.JoinGroupRequest(
         group_id,
         session_ms,

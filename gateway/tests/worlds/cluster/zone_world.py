@@ -1,4 +1,4 @@
-"""Gateways of some zones that lend each other objects, over HTTP in memory."""
+"""Gateways of several zones that lend each other objects over HTTP in memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOKEN = "shared-secret"
 
 @dataclass(slots=True)
 class Zones:
-    """The gateways, in order of their node ids, and what lies between them."""
+    """The gateways, in order of their node ids, with their network and store."""
 
     worlds: list[World]
     network: Network
@@ -31,7 +31,7 @@ class Zones:
 
     @property
     def gets(self) -> Counter[str]:
-        """Return how often the store was asked, by object."""
+        """Return how often the store was asked for each object."""
         return Counter(key for key, _, _ in self.store.reads)
 
     async def catch_up(self) -> None:
@@ -48,9 +48,9 @@ async def zone_world(
     lends: bool = True,
     store: Store | None = None,
 ) -> AsyncIterator[Zones]:
-    """A gateway for each name; the first is the one that writes, and keeps it in memory.
+    """Run a gateway in each zone.  The first one writes, and keeps what it writes in memory.
 
-    lends: whether they have a peer.listener.
+    lends: whether the gateways have a peer.listener.
     """
     log, store = MemoryLog(), store or Store()
     async with trio.open_nursery() as nursery:

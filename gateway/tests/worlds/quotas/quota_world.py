@@ -10,7 +10,7 @@ from tidegate_protocol.messages import fetch as fe
 async def set_quota(
     client: WireClient, entity: dict[str, str | None], **quotas: float | None
 ) -> None:
-    """Set quotas of an entity; None removes."""
+    """Set quotas of an entity; None removes a quota."""
     ops = [alter.OpData(key, value or 0.0, value is None) for key, value in quotas.items()]
     named = [alter.AlterClientQuotasRequestEntityData(kind, name) for kind, name in entity.items()]
     entry = alter.AlterClientQuotasRequestEntryData(named, ops)
@@ -20,7 +20,7 @@ async def set_quota(
 
 
 def connect_as(world: WireWorld, client_id: str, host: str = "client") -> WireClient:
-    """Open a connection of a client with an id."""
+    """Open a connection of a client with this client id."""
     client = world.connect(host)
     client.client_id = client_id
     return client

@@ -1,4 +1,4 @@
-"""Gateways that share one quota; nothing waits: time moves in steps, and messages are calls."""
+"""Gateways that share one quota.  Nothing waits: time moves in steps, and messages are calls."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def done(work: Coroutine[Any, Any, Result]) -> Result:
 
 @dataclass(slots=True)
 class Load:
-    """A client of one gateway: what it would send in a second, in requests of one size."""
+    """A client of one gateway.  per_second: what it would send.  size: that of each request."""
 
     per_second: float = 0.0
     size: float = 10.0
@@ -55,7 +55,7 @@ class Load:
 
 
 class Node:
-    """One gateway.  phase_ms: when it looks, within each half second."""
+    """One gateway.  phase_ms: at which moment of each half second it asks for shares."""
 
     def __init__(self, world: ShareWorld, incarnation: int, phase_ms: int) -> None:
         self.incarnation = incarnation
@@ -76,7 +76,7 @@ class Node:
         return frozenset(each for each in world.nodes if world.is_missed(self.incarnation, each))
 
     def look(self) -> None:
-        """Ask all that must be asked now."""
+        """Send all questions that are due now."""
         for batch in done(self.shares.due(self._world.now_ms)):
             self._ask(batch)
 
@@ -94,7 +94,7 @@ class Node:
         self.shares.take(batch, granted, asked_ms, world.now_ms)
 
     def work(self) -> None:
-        """Let the client send what it may in a step."""
+        """Let the client send what it may send in a step."""
         load, now_ms = self.load, self._world.now_ms
         most = max(load.per_second, load.size)
         load.backlog = min(load.backlog + load.per_second * STEP_MS / 1_000, most)
@@ -106,10 +106,10 @@ class Node:
 
 
 class ShareWorld:
-    """See the module's head.
+    """The gateways and their client loads.
 
-    loses_answers: all questions arrive, and no answer.  deaf: those that answer no probe on the
-    listener of clients, and yet serve both listeners.  unasked: those that no question reaches.
+    loses_answers: all questions arrive, but no answer does.  deaf: gateways that fail probes of the
+    clients' listener, though both listeners serve.  unasked: gateways that no question reaches.
     told: static settings by node id.
     """
 
@@ -135,7 +135,7 @@ class ShareWorld:
 
     @property
     def owner(self) -> Node:
-        """The gateway that divides the quota."""
+        """Return the gateway that divides the quota."""
         any_node = next(each for each in self.nodes.values() if not each.is_dead)
         owner = any_node.shares.membership.owner(KEY)
         assert owner is not None
@@ -152,11 +152,11 @@ class ShareWorld:
         self.table.version += 1
 
     def cut(self, one: int, other: int) -> None:
-        """Let nothing pass between two gateways."""
+        """Cut the network between two gateways."""
         self._cuts[frozenset({one, other})] = self.now_ms
 
     def heal(self) -> None:
-        """Let all pass again."""
+        """Mend all cuts."""
         self._cuts.clear()
 
     def reaches(self, one: int, other: int) -> bool:
@@ -188,7 +188,7 @@ class ShareWorld:
             self.check()
 
     def check(self) -> None:
-        """Judge the moment; see tests."""
+        """Check this moment.  Tests override this."""
 
     def held(self) -> float:
         """Return the sum of all shares now."""
@@ -196,7 +196,7 @@ class ShareWorld:
         return sum(each.allowance.share(self.now_ms) for each in alive)
 
     def passed(self, since_ms: int, until_ms: int | None = None) -> float:
-        """Return the use of the quota that all gateways let through after a time."""
+        """Return how much all gateways let through between two times."""
         until_ms = self.now_ms if until_ms is None else until_ms
         return sum(
             size
@@ -206,7 +206,7 @@ class ShareWorld:
         )
 
     def rate(self, seconds: float) -> float:
-        """Let time pass; return the rate in it, divided by the quota."""
+        """Let time pass; return the rate in this time, divided by the quota."""
         since_ms = self.now_ms
         self.run(seconds)
         return self.passed(since_ms) / seconds / QUOTA

@@ -1,4 +1,4 @@
-"""A listener of SASL in memory, and clients that authenticate by the wire."""
+"""A SASL listener in memory, and clients that authenticate by requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def sasl_settings(
     mechanisms: str = "PLAIN",
     more: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return the settings of a listener with these users of PLAIN; more: with _ for their dots."""
+    """Return the settings of a listener with these users of PLAIN.  more: with _ for dots."""
     options = " ".join(
         f'user_{name}="{password}"' for name, password in (users or {"alice": "secret"}).items()
     )
@@ -32,12 +32,12 @@ def sasl_settings(
 
 
 def plain_token(user: str, password: str, authorization_id: str = "") -> bytes:
-    """Return the only token of PLAIN."""
+    """Return the only message of a PLAIN login."""
     return f"{authorization_id}\0{user}\0{password}".encode()
 
 
 def oauth_settings(**more: str) -> dict[str, str]:
-    """Return the settings of a listener of OAUTHBEARER; more: sasl.oauthbearer.*, _ for dots."""
+    """Return the settings of an OAUTHBEARER listener.  more: sasl.oauthbearer.*, _ for dots."""
     names = {"jwks_endpoint_url": "https://provider.example/keys", "expected_issuer": ISSUER} | more
     prefix = f"{PREFIX}.oauthbearer.sasl.oauthbearer"
     texts = {f"{prefix}.{name.replace('_', '.')}": text for name, text in names.items() if text}
@@ -47,7 +47,7 @@ def oauth_settings(**more: str) -> dict[str, str]:
 async def handshake(
     client: WireClient, mechanism: str = "PLAIN", version: int = 1
 ) -> sh.SaslHandshakeResponse:
-    """Name the mechanism."""
+    """Send SaslHandshake with the mechanism."""
     answer: sh.SaslHandshakeResponse
     answer = await client.call("SaslHandshake", version, sh.SaslHandshakeRequest(mechanism))
     return answer
@@ -56,14 +56,14 @@ async def handshake(
 async def authenticate(
     client: WireClient, token: bytes, version: int = 2
 ) -> sa.SaslAuthenticateResponse:
-    """Send a token."""
+    """Send SaslAuthenticate with a token."""
     answer: Any = await client.call("SaslAuthenticate", version, sa.SaslAuthenticateRequest(token))
     found: sa.SaslAuthenticateResponse = answer
     return found
 
 
 async def log_in(client: WireClient, user: str = "alice", password: str = "secret") -> int:
-    """Authenticate by PLAIN; return for how many ms."""
+    """Log in by PLAIN; return the session's lifetime in ms."""
     assert (await handshake(client)).error_code == 0
     answer = await authenticate(client, plain_token(user, password))
     assert (answer.error_code, answer.error_message) == (0, "")

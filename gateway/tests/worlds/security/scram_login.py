@@ -27,7 +27,7 @@ def upsertion(user: str, password: str) -> ScramCredentialUpsertion:
 
 
 def server_of(user: str, password: str) -> ScramConversation:
-    """Return the server's side, for one login; its part of the nonce is SERVER."""
+    """Return the server's side of one login.  The server's part of the nonce is SERVER."""
     known: dict[tuple[str, str], ScramCredential] = {
         (MECHANISM, user): credential_from(upsertion(user, password))
     }
@@ -39,7 +39,7 @@ def server_of(user: str, password: str) -> ScramConversation:
 def final_message(first_bare: str, server_first: str, password: str, nonce: str = "") -> bytes:
     """Return the client's final message with a proof that fits it.
 
-    nonce: instead of the one that the server has sent.
+    nonce: replaces the nonce that the server has sent.
     """
     nonce = nonce or server_first.split(",")[0].removeprefix("r=")
     unproved = f"c=biws,r={nonce}"

@@ -27,7 +27,7 @@ ANN = r"User:CN=ann,OU=a\+b,O=acme"
 class Authority:
     """A certificate authority with a certificate for the gateway and one for a client.
 
-    server, client: key and chain in PEM.  root: in PEM.
+    server, client: key and chain in PEM.  root: the certificate in PEM.
     """
 
     ca: trustme.CA
@@ -40,15 +40,15 @@ class Authority:
 
 
 def pem(issued: trustme.LeafCert) -> str:
-    """Return key and chain."""
+    """Return key and chain in PEM."""
     return issued.private_key_and_cert_chain_pem.bytes().decode()
 
 
 @cache
 def authority(number: int = 0) -> Authority:
-    """Return the same one each time: making keys takes a moment.
+    """Return the authority with a number, from a cache, since making keys takes a moment.
 
-    number: another one is a stranger.
+    number: authorities with different numbers do not trust each other.
     """
     ca = trustme.CA(organization_name=f"authority {number}")
     server = pem(ca.issue_cert("gateway.test", common_name="gateway"))
@@ -94,8 +94,9 @@ def opened(
 
 
 class TlsClientTransport:
-    """The client's end, as a Transport.  Written apart from the gateway's, so that each checks the
-    other.
+    """The client's end of TLS, as a Transport.
+
+    It shares no code with the gateway's transport, so that each checks the other.
 
     piece_bytes: the most ciphertext that it moves at once.
     """
@@ -109,7 +110,7 @@ class TlsClientTransport:
         self.tls = context.wrap_bio(self._incoming, self.outgoing, server_hostname="gateway.test")
         self._buffer = memoryview(bytearray(piece_bytes))
         self._unsent = b""
-        self._held_bytes = 0  # of plaintext, whose ciphertext has not left
+        self._held_bytes = 0  # plaintext bytes whose ciphertext is not sent yet
         self._has_ended = False
 
     @property

@@ -38,8 +38,9 @@ def key_of(algorithm: str, name: str = "one") -> Key:
 
 
 class Provider:
-    """keys: those that it publishes.  reads: how often it was asked.  error: its answer, if set.
-    seconds: how long it takes to answer.
+    """keys: the keys that it publishes.  reads: how often they were read.
+
+    error: raised by each read, if set.  seconds: how long a read takes.
     """
 
     def __init__(self, *keys: Key, issuer: str = ISSUER) -> None:

@@ -1,4 +1,4 @@
-"""A gateway's own way to a shared object store, which may refuse kinds of calls."""
+"""A gateway's own connection to a shared object store, which may refuse kinds of calls."""
 
 from __future__ import annotations
 

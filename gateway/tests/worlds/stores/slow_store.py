@@ -1,4 +1,4 @@
-"""An object store that takes its time."""
+"""An object store whose puts of WAL objects are slow."""
 
 from __future__ import annotations
 
