@@ -25,7 +25,7 @@ def walk_batch(
     Except for raw snappy, memory does not depend on the decompressed size.
 
     Args:
-      max_bytes: of the records of a compressed batch.
+      max_bytes: the size limit of a compressed batch's records.
       should_stop: asked between pieces of a compressed batch.
       above, least_delta: see RecordWalk.
 

@@ -63,19 +63,19 @@ class RecordWalk:
 
     Args:
       count: records that the header promises.
-      base_timestamp: of the header, ms.
+      base_timestamp: the header's, in ms.
       above: only time stamps above this one, in ms, may be the largest or the first.
       least_delta: so may only records with this offset delta or a larger one.
 
     Attributes:
-      size_bytes: of the data so far.
-      walked: whole records so far.
+      size_bytes: the size of the data so far.
+      walked: the number of whole records so far.
       max_timestamp: the largest time stamp in ms; `above` if no record has one above.
       max_index: the first record that has it.
       max_delta: its offset delta.
       first_timestamp, first_delta: of the first record above; -1 if there is none.
-      oldest: the smallest time stamp in ms of the records with a time stamp; NEVER if there is
-      none. keyless: records without a key.
+      oldest: the smallest time stamp in ms of the records with a time stamp; NEVER if none has one.
+      keyless: the number of records without a key.
       next_offset: twice the least offset delta of the next record; the deltas must rise, so they
           are 0, 1, 2 and so on if it is twice the number of records.
     """

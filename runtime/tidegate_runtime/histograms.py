@@ -41,7 +41,8 @@ _SHOWN_AT: Final = tuple(map(BOUNDS.index, SHOWN))
 class Histogram:
     """Durations in seconds.
 
-    counts[i]: the samples above BOUNDS[i - 1], up to BOUNDS[i].  sum_seconds: of all samples.
+    counts[i]: the samples above BOUNDS[i - 1], up to BOUNDS[i].  sum_seconds: the sum of all
+    samples.
     """
 
     __slots__ = ("_copies", "counts", "sum_seconds")

@@ -95,7 +95,7 @@ def _dropped_line(count: int, always: Mapping[str, object]) -> bytes:
 class _NamedLogger(structlog.WriteLogger):
     """Writes lines to stderr, each at once; keeps what get_logger() was called with.
 
-    lines_a_minute: of each kind; see line_rates.py.
+    lines_a_minute: the limit for each kind of line; see line_rates.py.
     """
 
     def __init__(self, name: str = "", lines_a_minute: float = LINES) -> None:

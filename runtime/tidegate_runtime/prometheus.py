@@ -86,7 +86,7 @@ def histogram(name: str, help_text: str, values: Histogram) -> Series:
 
 
 async def render(families: Iterable[Family | Break], *, of_process: bool = True) -> bytes:
-    """Return metrics as text.  of_process: with those of the process."""
+    """Return metrics as text.  of_process: include the metrics of the process."""
     parts: list[bytes] = []
     for piece in pieces(families):
         parts.append(piece.encode())

@@ -12,7 +12,8 @@ from tidegate_coordination.events.pipeline import PipelineReport
 class PipelineCounters:
     """The work that the driver has done.
 
-    units, parents, bytes, records: of merges and compaction.  removed: records that compaction
+    units, parents, bytes, records: see PipelineReport, whose size_bytes is `bytes`; units are both
+    merges and compactions.  compacted: units of compaction.  removed: records that compaction
     removed.  dropped: units that were not published, by reason.
     """
 

@@ -34,7 +34,10 @@ from tidegate_coordination.state.cluster import ClusterState
 
 @dataclass
 class Rights:
-    """A permit.  answers: of renew(), in order; asked: the positions that it was called with."""
+    """A permit.
+
+    answers: the results of renew(), in order; asked: the positions with which renew() was called.
+    """
 
     as_of: int
     answers: list[bool] = field(default_factory=list[bool])

@@ -26,7 +26,7 @@ PATIENCE_SECONDS = 5.0
 
 @dataclass
 class FarLog(RacedLog):
-    """A slow log.  lag_seconds: of each call's round trip."""
+    """A slow log.  lag_seconds: the round-trip time of each call."""
 
     lag_seconds: float = 0.0
 

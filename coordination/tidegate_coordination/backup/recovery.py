@@ -56,9 +56,9 @@ class Base(NamedTuple):
 class Recovered:
     """A state, and how far it goes.
 
-    timeline: of the log that the state is from.  copied_at: when the newest copy was stored, in
-    seconds since 1970 by the store's clock; 0 without copies.  complaints: the copies that could
-    not be used.
+    timeline: the timeline of the log that the state is from.  copied_at: when the newest copy was
+    stored, in seconds since 1970 by the store's clock; 0 without copies.  complaints: the copies
+    that could not be used.
     """
 
     state: ClusterState

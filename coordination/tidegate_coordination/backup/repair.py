@@ -155,7 +155,7 @@ async def recover_from_log(
 ) -> Recovered:
     """Return the newest state of a damaged log; copies supply the entries that it lacks.
 
-    copies: of the log's own timeline.
+    copies: the copies of the log's own timeline.
 
     Raises:
       NothingToRestore: no base can be used.

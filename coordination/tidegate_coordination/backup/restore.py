@@ -69,11 +69,11 @@ class Work:
 class RestoreReport:
     """The result of a restore.
 
-    backup_position: in the lost log, and the log time there; 0 if this call continued an earlier
-    one, whose report has them.  log_position: of the new log.  cut_partitions: partitions whose
-    first records were deleted after the backup.  lost_runs: stretches of records in the middle of a
-    partition whose objects are gone.  raised_from: the metadata.version that the lost log had,
-    where the new one has a higher; else 0.
+    backup_position: the restored position in the lost log, and its log time; 0 if this call
+    continued an earlier one, whose report has them.  log_position: of the new log.  cut_partitions:
+    partitions whose first records were deleted after the backup.  lost_runs: stretches of records
+    in the middle of a partition whose objects are gone.  raised_from: the metadata.version that the
+    lost log had, where the new one has a higher; else 0.
     """
 
     cluster_id: str

@@ -56,7 +56,7 @@ class ClassicCluster:
         """
         Args:
           nursery: owns the tasks of all connections.
-          rng: for the order of brokers and the jitter of pauses.
+          rng: chooses the order of brokers and the jitter of pauses.
           tokens: the token sources of the link, if it has several such clusters.
           max_answer_bytes: see open_connection.
         """

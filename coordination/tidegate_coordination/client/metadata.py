@@ -84,7 +84,7 @@ class ClusterMetadata:
       cluster_id: None before the first answer, and if the brokers do not say.
       controller_id: NO_NODE for none.  With KRaft it is any broker, which forwards requests.
       fetched_at: time of the last answer, in seconds of the clock of the caller.
-      whole_at: of the last answer about all topics.
+      whole_at: the time of the last answer about all topics.
     """
 
     cluster_id: str | None = None

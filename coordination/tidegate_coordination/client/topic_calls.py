@@ -74,7 +74,11 @@ class Config(NamedTuple):
 
 
 class PartitionFacts(NamedTuple):
-    """A partition.  start, end: of its offsets; None, and problem, if the leader does not say."""
+    """A partition.
+
+    start, end: its log start offset and end offset; None, and problem set, if the leader does not
+    say.
+    """
 
     partition: int
     leader: int

@@ -45,9 +45,9 @@ class Update(Enum):
 class Definition:
     """One config.
 
-    default: as text; None where there is none.  synonym: the broker config that a topic or group
-    config falls back to.  meaningful: it changes what Tidegate does.  listed: DescribeConfigs names
-    it even where it is not set.
+    default: the default value as text; None if there is none.  synonym: the broker config that a
+    topic or group config falls back to.  meaningful: it changes what Tidegate does.  listed:
+    DescribeConfigs names it even where it is not set.
     """
 
     name: str

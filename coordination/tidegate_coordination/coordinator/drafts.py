@@ -32,8 +32,8 @@ class Draft(Generic[Whose]):
     """See the module's head.
 
     writer: incarnation; 0 before it is registered.  may_write: False once the writer has left.
-    max_bytes: of the entry.  answers: of each proposal its `whose` and its answer, which holds once
-    the entry is folded.
+    max_bytes: the size limit of the entry. answers: the `whose` and the answer of each proposal;
+    the answer holds once the entry is folded.
     """
 
     def __init__(

@@ -249,8 +249,8 @@ class Segment(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A segment object, and the offsets [base_offset, next_offset) that it replaces.
 
     attempt: with the writer's incarnation and the place, its name (tidegate_storage.objects.keys).
-    position: of its index in the object.  length: of the batches before the index.  check: CRC-32C
-    of the index.
+    position: the position of its index in the object.  length: the bytes of the batches before the
+    index. check: CRC-32C of the index.
     """
 
     attempt: int
@@ -284,7 +284,7 @@ the value in a client's header.
 class SegmentsOfPartition(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The runs of a partition in [base_offset, next_offset) give way to segments.
 
-    records, digest: of the written records, by count and by content
+    records, digest: the count and the content of the written records
       (tidegate_pipeline.tasks.digests): equal to those of the records read, except for records that
       compaction removed.
     """
@@ -333,8 +333,9 @@ class SkippedStretch(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class RunsSkipped(Event, frozen=True, tag=27):
     """An operator skipped runs that cannot be read; readers continue after them.
 
-    incarnation: of the command.  Offsets of all other records stay, and so do producer states. From
-    level KEPT_SKIPS on, the runs are kept until a SkipsEnded names them; see state/records/kept.py.
+    incarnation: the command's incarnation.  Offsets of all other records stay, and so do producer
+    states. From level KEPT_SKIPS on, the runs are kept until a SkipsEnded names them; see
+    state/records/kept.py.
     """
 
     incarnation: int
@@ -344,7 +345,7 @@ class RunsSkipped(Event, frozen=True, tag=27):
 class SkipsEnded(Event, frozen=True, tag=19):
     """An operator brought skipped runs back, as they can be read again, or gave them up.
 
-    incarnation: of the command.  are_back: else they are given up.
+    incarnation: the command's incarnation. are_back: False if the runs are given up.
     """
 
     level: ClassVar[int] = KEPT_SKIPS
@@ -370,7 +371,7 @@ class ProducersExpired(Event, frozen=True, tag=25):
 class Proposed(Event, frozen=True, tag=30):
     """The following events, up to the next Proposed, belong to a numbered proposal.
 
-    incarnation, number: the author, and the number of its proposal. acknowledged: its author never
+    incarnation, number: the author, and the number of its proposal. acknowledged: the author never
     asks again for this number or a lower one. clock_ms, uptime_ms: the author's clocks when it
     asked, as in the head of an entry. answer: see forwarding/codec.py; repeated if the author asks
     again.

@@ -28,7 +28,7 @@ class GroupChanged(Event, frozen=True, tag=40):
     """The durable state of a classic group as a whole, after a completed rebalance or when it
     became empty.
 
-    claim_epoch: of the claim "group/<id>" under which it was written.
+    claim_epoch: the epoch of the claim "group/<id>" under which the event was written.
     """
 
     group_id: str

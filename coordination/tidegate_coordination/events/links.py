@@ -177,7 +177,7 @@ class FenceLifted(Event, frozen=True, tag=77):
 
     Topics that were about to return remain with this cluster.
 
-    reason: for people.  lifter: the gateway that has the source take writes again.
+    reason: the reason, for people.  lifter: the gateway that has the source take writes again.
     """
 
     level: ClassVar[int] = SWITCHES
@@ -306,8 +306,8 @@ class GroupsFenced(Event, frozen=True, tag=86):
 class ForwardedMember(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """A member of a forwarded group, as a gateway saw it.
 
-    generation: of its last accepted request.  leader: of that generation, "" if unknown.  The
-    time-outs are -1 if the gateway did not see it join.
+    generation: the generation of its last accepted request. leader: the leader of that generation,
+    "" if unknown.  The time-outs are -1 if the gateway did not see it join.
     """
 
     group_id: str
@@ -332,7 +332,7 @@ class GroupFenceReached(Event, frozen=True, tag=87):
 
 
 class GroupsUnfenced(Event, frozen=True, tag=88):
-    """The groups of a fence stay at their source.  reason: for people."""
+    """The groups of a fence stay at their source.  reason: the reason, for people."""
 
     level: ClassVar[int] = SWITCHES
 

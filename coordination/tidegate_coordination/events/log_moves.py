@@ -23,8 +23,8 @@ class LogMoveBegun(Event, frozen=True, tag=60):
 class LogMoveOffered(Event, frozen=True, tag=61):
     """The copy is ready for a check: every gateway answers whether it can use the copy.
 
-    url: of the new log, as given to the command, without secrets.  copy: id of the move that wrote
-    the snapshot with which the copy begins; no other log of the cluster has that snapshot.
+    url: the new log's URL, as given to the command, without secrets. copy: the id of the move that
+    wrote the snapshot with which the copy begins; no other log of the cluster has that snapshot.
     """
 
     move_id: str

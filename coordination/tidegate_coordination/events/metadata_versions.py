@@ -22,7 +22,7 @@ FEATURE_NAME: Final = "tidegate.metadata.version"
 class Level(NamedTuple):
     """The formats of a metadata.version; see entries.py and state/snapshot_head.py.
 
-    brings: for people.
+    brings: what the level adds, for people.
     """
 
     entry_format: int

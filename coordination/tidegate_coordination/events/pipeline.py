@@ -10,9 +10,13 @@ from .cluster import Event
 class PipelineReport(msgspec.Struct, array_like=True, frozen=True):
     """A driver's work since its last report.
 
-    merges, compactions: units published.  parents: of these units. size_bytes, records: of the
-      written segments.  removed: records that compaction left out.  failed: units with an error;
-      last_error: of the last one.  dropped: finished units that were not published, by reason.
+    merges, compactions: numbers of published units.
+    parents, size_bytes: the number of runs and segments that these units read, and the bytes of
+      their batches.
+    records: the number of records in the written segments.
+    removed: the number of records that compaction removed.
+    failed: the number of units with an error.  last_error: the error of the last failed unit.
+    dropped: the number of finished units that were not published, by reason.
     """
 
     merges: int

@@ -63,7 +63,8 @@ class ScramCredentialSealed(Event, frozen=True, tag=96):
     read: salt and both keys are sealed with AES-256-GCM.
 
     key_id: tells which key; see the gateway's sealing.py.  nonce: 12 bytes that the proposer drew.
-    sealed: with the tag of 16 bytes at its end.  The other fields are bound to it.
+    sealed: the ciphertext, with the tag of 16 bytes at its end. The other fields are bound to the
+    ciphertext.
     """
 
     level: ClassVar[int] = SEALS

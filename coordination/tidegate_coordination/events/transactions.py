@@ -84,9 +84,11 @@ CAUSE_RESTORED: Final = 4
 class TransactionEnded(Event, frozen=True, tag=54):
     """Commits or aborts the open transaction of a producer.
 
-    marker_epoch: in the markers.  next_producer_id, next_epoch: of the transactional id from now
-      on.  markers: (partition number, offset), one for each partition of the transaction.
-    timestamp_ms: of the markers, log time.  cause: CAUSE_*.
+    marker_epoch: the producer epoch in the markers. next_producer_id, next_epoch: the producer id
+    and epoch of the transactional id from now on.  markers: (partition number, offset), one for
+    each partition of the transaction.
+    timestamp_ms: the time stamp of the markers, in log time.
+    cause: CAUSE_*.
     """
 
     level: ClassVar[int] = TRANSACTIONS

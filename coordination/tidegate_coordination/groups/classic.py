@@ -45,7 +45,7 @@ class ClassicGroup:
 
     initial_until: set while the first rebalance waits for more members; the latest end of the wait.
     to_sync: members of this generation that have not sent their SyncGroup.
-    storing: for each Persist, in order, the call to make when it is durable.
+    storing: the call to make when a Persist is durable, for each Persist in order.
     """
 
     group_id: str

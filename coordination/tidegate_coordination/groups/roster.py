@@ -14,7 +14,9 @@ PENDING_BYTES = 256
 
 @dataclass(slots=True)
 class Member:
-    """join_ticket, sync_ticket: of the parked request, None when none is.  expires_at: seconds.
+    """join_ticket, sync_ticket: the ticket of the parked request, None if no request is parked.
+
+    expires_at: seconds.
 
     is_new: its first join is parked, so it can send no heartbeats yet.
     """
@@ -60,7 +62,7 @@ class Member:
 class Roster:
     """members: in the order they came.  pending: assigned ids (KIP-394) and when they lapse.
 
-    size_bytes: of the members.  pending_bytes: of the assigned ids.
+    size_bytes: the memory of the members. pending_bytes: the memory of the assigned ids.
     """
 
     members: dict[str, Member] = field(default_factory=dict[str, Member])

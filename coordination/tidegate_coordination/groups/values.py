@@ -55,9 +55,11 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class JoinRequest:
-    """fresh_id: a random text, for the id of a member that has none.  protocols: by preference.
+    """fresh_id: a random text, for the id of a member that has none.
 
-    requires_known_id: JoinGroup v4+ (KIP-394).  can_skip_assignment: v9+ (KIP-814).
+    protocols: the member's protocols, by preference.
+    requires_known_id: JoinGroup v4+ (KIP-394).
+    can_skip_assignment: v9+ (KIP-814).
     """
 
     member_id: str

@@ -44,7 +44,7 @@ class LogAccess:
     count, because it does not prove that this replica has read to the log's end, which a gateway
     that was cut off must do.  Reports of other gateways about the log do not count either, because
     the log may not answer those gateways.
-    append_times: of appends with their repeats, including lost appends.
+    append_times: the durations of appends with their repeats, including lost appends.
     """
 
     def __init__(self, log: MetadataLog, is_cut_off: Callable[[], bool] = lambda: False) -> None:

@@ -51,8 +51,8 @@ class MoveRefused(Exception):
 class MovePlan:
     """The target of a move, and its time limits.
 
-    url: of the new log; gateways get it without its secrets.  ready_seconds: for gateways to answer
-    and the copy to be level.
+    url: the new log's URL; gateways get it without its secrets. ready_seconds: how long gateways
+    may take to answer and the copy to catch up.
     stall_seconds: the longest time without appends while the last entries are copied.
     """
 

@@ -26,7 +26,7 @@ _log = structlog.get_logger("tidegate.log")
 
 
 class LogMoveWatch:
-    """See the module's head.  log: that of the coordinator."""
+    """See the module's head.  log: the coordinator's log."""
 
     def __init__(self, coordinator: Coordinator, log: MovableLog) -> None:
         self._coordinator = coordinator

@@ -28,8 +28,9 @@ class Standing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """number, since_ms: in the state; since when it is dead, in log time; -1 for none.
+    """number: the object's number in the state; -1 for none.
 
+    since_ms: since when the object is dead, in log time; -1 if it is not dead, or not in the state.
     runs: its live ones, each with the topic's name and the partition.
     """
 

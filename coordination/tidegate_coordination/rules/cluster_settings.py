@@ -56,7 +56,7 @@ class Own(NamedTuple):
 class Disagreement(NamedTuple):
     """A setting that gateways were given differently.
 
-    values: by node id.  holds: the value that all gateways use.
+    values: the gateways' values, by node id.  holds: the value that all gateways use.
     """
 
     name: str

@@ -185,7 +185,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class ExpireGateways:
-    """End the incarnations whose lease expired.  Answer: those ended."""
+    """End the incarnations whose lease expired.  Answer: the ended incarnations."""
 
     reads: frozenset[str] = field(default=_GATEWAYS, init=False)
     writes: frozenset[str] = field(default=_GATEWAYS, init=False)

@@ -24,8 +24,8 @@ def unfinished_text(topic: Topic, link: str) -> str:
 def found_topic(view: View, name: str, topic_ids: Mapping[str, bytes]) -> Topic | None:
     """Return the topic that a name meant when it was looked up, if it still does.
 
-    topic_ids: by name, b"" for none.  A name that is missing there means its present topic: an
-    older release looked up no names.
+    topic_ids: the topic ids by name, b"" for none. A name that is missing in topic_ids means its
+    present topic: an older release looked up no names.
     """
     topic = view.state.topics.by_name.get(name)
     if topic is None or topic_ids.get(name, topic.topic_id) != topic.topic_id:

@@ -250,7 +250,7 @@ class DeleteTopics:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """partition_count: the new total.  assignments: of the new partitions, or None."""
+    """partition_count: the new total.  assignments: the replicas of the new partitions, or None."""
 
     name: str
     partition_count: int

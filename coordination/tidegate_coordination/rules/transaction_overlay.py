@@ -17,7 +17,9 @@ from ..state.transactions.rows import NO_ID, TransactionalId, TransactionState
 
 @dataclass(slots=True)
 class OverlaidId:
-    """A transactional id.  partitions, groups: of its open transaction; see OpenTransaction.
+    """A transactional id.
+
+    partitions, groups: the members of its open transaction; see OpenTransaction.
 
     Staged offsets are not here: only the fold needs them.
     """

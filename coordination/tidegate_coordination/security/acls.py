@@ -88,7 +88,7 @@ def known(kind: type[Number], number: int) -> Number:
 class Acl(msgspec.Struct, array_like=True, frozen=True, gc=False, order=True):
     """One ACL, as events and snapshots hold it.
 
-    name: of the resource, or what it begins with; see PatternType.  principal: `type:name`.
+    name: the resource's name, or a prefix of it; see PatternType.  principal: `type:name`.
     host: an address as text, or ANY_NAME.
     """
 

@@ -95,8 +95,9 @@ class ClusterState(StateTables):
 
     @contextmanager
     def frozen(self, *, as_copy: bool = False) -> Generator[FrozenState]:
-        """Return the present state, to be encoded in pieces while the live state changes.  as_copy:
-        for a log that is being copied from this one.
+        """Return the present state, to be encoded in pieces while the live state changes.
+
+        as_copy: the state is for a log that is being copied from this one.
         """
         with self.topics.frozen() as topics:
             frozen = self._frozen(encode_head(self, topics, as_copy=as_copy))

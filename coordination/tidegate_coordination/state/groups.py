@@ -44,8 +44,10 @@ class KeptOffset(CommittedOffset, array_like=True, frozen=True, gc=False):
 class Group:
     """A group.  protocol_type: "" for one that only ever committed offsets.
 
-    empty_since_ms: log time, or HAS_MEMBERS.  offsets: by topic id, by partition.
-    place: of its record in `__consumer_offsets`, or -1.  changed_ms: that record's log time.
+    empty_since_ms: log time, or HAS_MEMBERS.  offsets: the committed offsets by topic id, by
+    partition.
+    place: the place of its record in `__consumer_offsets`, or -1.
+    changed_ms: that record's log time.
     """
 
     group_id: str

@@ -26,7 +26,8 @@ _MAP: Final = (0x80, 0xDE, 0xDF)
 class LongList:
     """A list in an encoded value.
 
-    count: of its rows.  slices: yields them in order, some at a time, or none after other work.
+    count: the number of its rows.  slices: yields them in order, some at a time, or none after
+    other work.
     """
 
     def __init__(self, count: int, slices: Iterable[Sequence[object]]) -> None:

@@ -88,7 +88,7 @@ OffsetsRecord: TypeAlias = CommitRecord | GroupRecord | Tombstone
 class PartitionRecords:
     """The records of one partition that are in memory, by rising place.
 
-    tombstones: those that count as live.
+    tombstones: the tombstones that count as live.
     """
 
     def __init__(self, groups: GroupTable) -> None:

@@ -29,9 +29,9 @@ from .writers.claims import ClaimTable
 class TenantTables:
     """See the module's head.
 
-    claims: on groups and imports.  configs: of groups, of client metrics, and the defaults of all
-      brokers.  Tenant 0's tables have those of all tenants, too: the claims of the housekeeper and
-      of the pipeline, and the configs of single brokers.
+    claims: the claims on groups and imports. configs: the configs of groups and client metrics, and
+      the defaults of all brokers.  Tenant 0's tables have those of all tenants, too: the claims of
+      the housekeeper and of the pipeline, and the configs of single brokers.
     """
 
     def __init__(self, partitions: PartitionTable, on_growth: Callable[[int], None]) -> None:

@@ -90,7 +90,7 @@ def _row(topic: Topic) -> list[object]:
 class TopicTable:
     """All topics.
 
-    by_id: by the stored id.  by_shown_id: the same table as by_id, until a topic's shown id
+    by_id: the topics by stored id. by_shown_id: the same table as by_id, until a topic's shown id
     differs.  So do not keep a reference to it.
     """
 

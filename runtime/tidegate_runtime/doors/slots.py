@@ -39,7 +39,7 @@ _CLOSED: Final = "too many connections are not authenticated: the oldest of them
 class ConnectionSlots:
     """Bounds on connections: of all listeners of a door together, and of one address.
 
-    maximum: of connections; strangers are among them.  closed: how many strangers were closed for
+    maximum: the most connections, strangers among them.  closed: how many strangers were closed for
     others.
 
     Args:

@@ -20,7 +20,7 @@ NEVER_REGISTERED: Final = ("localhost", "local", "internal", "home.arpa", "svc",
 
 
 class KnownHosts:
-    """names: hosts, or ANY for all; empty names are ignored.  advice: for a refusal."""
+    """names: hosts, or ANY for all; empty names are ignored.  advice: a text for refusals."""
 
     def __init__(self, names: Iterable[str], advice: str) -> None:
         self._names = {_plain(each) for each in names if each}

@@ -66,7 +66,7 @@ async def serve_http(
           answered with 500.
         max_body_bytes: a larger body is answered with 413, before it is read if its length is
           declared.
-        visitor: of the connection; the caller lets it leave.
+        visitor: the connection's visitor; the caller lets it leave.
         hosts: a guest's request gets 421 if its Host header names none of them.
         standing_of: if a request is a stranger's, its body is not read.  `handle` gets the request
         without the body, to refuse it, and the connection is closed. idle_seconds: the longest wait

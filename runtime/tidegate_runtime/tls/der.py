@@ -22,7 +22,10 @@ class BadDer(ValueError):
 
 
 class Element(NamedTuple):
-    """tag: the first byte.  body: without tag and length.  whole: with them."""
+    """tag: the first byte. body: the content, without tag and length.
+
+    whole: all bytes, with tag and length.
+    """
 
     tag: int
     body: bytes

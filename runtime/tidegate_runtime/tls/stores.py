@@ -37,8 +37,8 @@ def read_key_entry(data: bytes, password: str | None, key_password: str | None) 
     """Read a keystore; of several keys, take the one whose alias is the first.
 
     Args:
-      password: of the store; PEM has none.
-      key_password: of the key; None for the store's.
+      password: the store's password; PEM has none.
+      key_password: the key's password; None: it equals the store's.
 
     Raises:
       BadStore: it has no key, is damaged, or a password is wrong.

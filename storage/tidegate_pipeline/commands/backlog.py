@@ -24,7 +24,7 @@ class DriverSeen:
 
 @dataclass(frozen=True, slots=True)
 class ReportSeen:
-    """A driver's own report of its work.  age_ms: of the report, by the given clock."""
+    """A driver's own report of its work.  age_ms: the report's age, by the given clock."""
 
     incarnation: int
     age_ms: int

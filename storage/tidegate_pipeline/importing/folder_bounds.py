@@ -45,7 +45,7 @@ class PartitionFolder(NamedTuple):
 def partition_folders(paths: Sequence[Path], cluster_id: str) -> dict[Place, PartitionFolder]:
     """Return the partitions in brokers' log folders, each by its most advanced replica.
 
-    cluster_id: of the link's source.
+    cluster_id: the id of the link's source.
 
     Raises:
       BadFolder: a path is no log folder of a broker of that cluster.

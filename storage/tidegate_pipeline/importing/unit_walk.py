@@ -14,7 +14,8 @@ from .work import ANOTHERS, Ending, ImportUnit
 class UnitWalk:
     """The progress of a unit.
 
-    position: the first offset to ask the source for.  epoch: of the last batch before it, or -1.
+    position: the first offset to ask the source for.  epoch: the leader epoch of the last batch
+    before that offset, or -1.
     ending: None while the unit continues.
     """
 

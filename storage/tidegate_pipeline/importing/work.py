@@ -20,7 +20,7 @@ class ImportUnit(msgspec.Struct, array_like=True, frozen=True, gc=False):
       not begin below this offset.  ANOTHERS: such a batch belongs to the previous unit.
     epoch: the leader epoch of the last batch before start; -1 if it is not known.
     budget_bytes: the unit ends after about this many bytes, even before stop.
-    counters: of the WAL objects that it may write.
+    counters: the counters of the WAL objects that the unit may write.
     """
 
     number: int
@@ -94,9 +94,9 @@ class WrittenObject(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class Ending(IntEnum):
     """Why a unit ended.
 
-    WHOLE: at its stop.  EARLY: its budget of bytes or counters is used up.  NO_MORE: the source
-    gives no batch beyond, although its end may be above.  GONE: the source does not have the first
-    offset.  DIVERGED: the source has another history.  FAILED: try again.
+    WHOLE: the unit reached its stop.  EARLY: its budget of bytes or counters is used up.  NO_MORE:
+    the source gives no batch beyond, although its end may be above.  GONE: the source does not have
+    the first offset.  DIVERGED: the source has another history.  FAILED: try again.
     """
 
     WHOLE = 1
@@ -110,8 +110,9 @@ class Ending(IntEnum):
 class UnitDone(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The result of a unit.
 
-    next_offset: all batches of the unit that begin below it are in the objects.  read_bytes: of
-    batches.  text: a sentence for people if it ended GONE, DIVERGED or FAILED.
+    next_offset: all batches of the unit that begin below it are in the objects.  read_bytes: the
+    bytes of the batches that were read.  text: a sentence for people if it ended GONE, DIVERGED or
+    FAILED.
     """
 
     number: int

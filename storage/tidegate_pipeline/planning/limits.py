@@ -15,11 +15,12 @@ RETAINED_SEGMENTS = 8
 class MergeSettings:
     """Sizes in bytes, times in ms of log time.
 
-    segment_bytes: of a full segment.  rest_ms: younger runs are skipped.  patience_ms: older runs
-    are merged even if they are few.  min_parts: this many parts are merged sooner.  task_bytes: of
-    all units of one task; about the memory that a task takes.  map_bytes: of the newest offsets of
-    keys, while compacting.  least_kept_bytes, least_span_ms: lower bounds of a segment, even if
-    retention keeps little.  Without them each run would become a segment, at the cost of a PUT.
+    segment_bytes: the size of a full segment.  rest_ms: younger runs are skipped.  patience_ms:
+    older runs are merged even if they are few.  min_parts: this many parts are merged sooner.
+    task_bytes: the bytes of all units of one task; about the memory that a task takes. map_bytes:
+    the memory for the newest offsets of keys, while compacting.  least_kept_bytes, least_span_ms:
+    lower bounds of a segment, even if retention keeps little.  Without them each run would become a
+    segment, at the cost of a PUT.
     """
 
     segment_bytes: int = 64 << 20

@@ -67,7 +67,7 @@ appender.stderr.layout.pattern = spark: %-5p %c{{1}}: %m%n%ex{{short}}
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """master: as Spark's; "" for local[one a core].  max_failures: of one task.
+    """master: as Spark's; "" for local[one a core].  max_failures: the most failures of one task.
 
     speculation: run slow tasks once more, on another machine; never where there is only one.
     log_level: of a local Spark's own log, whose end is shown when Spark fails.

@@ -70,7 +70,7 @@ _UINT32 = Struct(">I")
 class Removed:
     """Counts of removed records, by reason; unreadable: batches that stayed as they were.
 
-    aborted: of aborted transactions.  markers: of transactions without data.
+    aborted: records of aborted transactions. markers: markers of transactions without data.
     """
 
     superseded: int = 0

@@ -16,16 +16,17 @@ from tidegate_coordination.events.cluster import Segment
 class Source(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One run or segment to be read.
 
-    position: of the run in a WAL object, of the index in a segment.  length: of the batches.
-    index_length: bytes of the index of a segment, 0 for a run of a WAL object.
-    append_time: ms for LogAppendTime, -1 if clients stamp records; of WAL runs only.
+    position: the position of the run in a WAL object, or of the index in a segment. length: the
+    bytes of the batches.
+    index_length: the bytes of the index of a segment, 0 for a run of a WAL object.
+    append_time: ms for LogAppendTime, -1 if clients stamp records; for WAL runs only.
     newest_at_ms: the time from which it ages (StateTables.newest_at_ms); of a marker, its time.
     bound_ms: the largest time stamp of its records, if batch headers may have a false time; -1 if
-    headers have true times, or none is known. check: as the cluster state keeps it.
-    leader_epoch: of a run of a WAL object; a segment's batches hold their own.
+    headers have true times, or none is known. check: the check as the cluster state keeps it.
+    leader_epoch: the epoch of a run of a WAL object; a segment's batches hold their own epochs.
     marker: (producer id, epoch, whether it commits) of a transaction's marker, which lies in no
       object.
-    is_final, is_headed: of a run of a WAL object, see CommittedRun.
+    is_final, is_headed: for a run of a WAL object, see CommittedRun.
     """
 
     key: str
@@ -48,9 +49,10 @@ class CompactionRules(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """How a unit of compaction is done.
 
     dirty_from: earlier rounds have covered all offsets below.  tombstones_below: tombstones below
-    this offset are removed.  segment_bytes: of a full segment.  span_ms: between its oldest and
-    newest records, -1 for no limit.  map_bytes: of the newest offsets of keys; the round ends where
-    the map is full.  alone_below: sources that begin below are not merged with others.
+    this offset are removed.  segment_bytes: the size of a full segment. span_ms: the longest time
+    between its oldest and newest records, -1 for no limit. map_bytes: the memory for the newest
+    offsets of keys; the round ends where the map is full.  alone_below: sources that begin below
+    are not merged with others.
     retention_ms: how long tombstones stay.
     """
 
@@ -66,9 +68,9 @@ class CompactionRules(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class MergeUnit(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Neighbours in one partition that become one segment, or as many as compaction leaves.
 
-    number: unique within the driver's incarnation.  partition: its index in the topic.  rules: of
-    compaction; None to merge.  aborted: (producer id, first offset, last offset) of the aborted
-    transactions of which the cluster state knows and that overlap a merge.
+    number: unique within the driver's incarnation.  partition: its index in the topic.  rules: the
+    rules of compaction; None to merge.  aborted: (producer id, first offset, last offset) of the
+    aborted transactions of which the cluster state knows and that overlap a merge.
     """
 
     number: int
@@ -119,7 +121,8 @@ class MergeTask(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class Stretch(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Sources [first, stop) of a unit became one segment.
 
-    records, digest: of the written and proven batches.  removed: how many records were removed.
+    records, digest: the record count and the digest of the written and proven batches.  removed:
+    how many records were removed.
     """
 
     first: int
@@ -155,11 +158,12 @@ class Asked(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class UnitResult(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The result of a unit.
 
-    gets: requests to the store; units that share a request count a part of it each.
-    records, digest: of the written batches, proven equal to those read (digests.py).
+    gets: requests to the store; units that share a request count a part of it each. records,
+    digest: the record count and the digest of the written batches, proven equal to the batches read
+    (digests.py).
     error: a sentence for people that names the object; empty if the unit succeeded.
-    compacted: of a unit of compaction, which is proven by stretch; digest is 0.  asked: the
-    requests of the whole task, in the result of one of its units.
+    compacted: the result of a unit of compaction, which is proven by stretch; digest is 0.  asked:
+    the requests of the whole task, in the result of one of its units.
     """
 
     number: int

@@ -65,7 +65,7 @@ class DiskCacheCounters:
     """Since the start.  sent_bytes: sent from files without passing through Python.
 
     skipped_writes: parts that were not kept.  damaged_files: torn, flipped, cut or written to.
-    lost_files: removed by others.  failures: of the disk.
+    lost_files: files that others removed. failures: failed reads, writes and removals.
     """
 
     hits: int = 0

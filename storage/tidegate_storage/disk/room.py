@@ -17,7 +17,7 @@ RETRY_SECONDS = 60.0
 
 
 class DiskRoom:
-    """See the module's head.  now: in seconds, of a clock that never goes back."""
+    """See the module's head.  now: the time in seconds, by a clock that never goes back."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes

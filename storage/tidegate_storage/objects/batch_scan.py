@@ -28,7 +28,7 @@ from ..stores.object_store import Buffer
 
 @dataclass(frozen=True, slots=True)
 class SeenBatch:
-    """A batch.  position: of its first byte in the object.
+    """A batch.  position: the position of its first byte in the object.
 
     commits: whether a control batch commits its producer's transaction, or aborts it; None for all
       other batches.
@@ -51,7 +51,8 @@ class NoBatch:
 class BatchScan:
     """A scan of one stretch of batches, [position, end_position) of an object.
 
-    crc32c: of all bytes so far.  batches, records: counts of the whole batches and their records.
+    crc32c: the CRC of all bytes so far.  batches, records: counts of the whole batches and their
+    records.
     """
 
     def __init__(self, position: int, end_position: int) -> None:

@@ -106,9 +106,10 @@ def kind_of(key: str) -> str:
 class Use(msgspec.Struct):
     """The use of one topic or client.
 
-    puts, gets: in PARTS of a request.  put_bytes: of its WAL objects.  get_bytes: of records.
-    crossed_bytes: bytes that a client sent and got across zones; unknown_bytes: bytes of clients
-    whose zone is unknown.
+    puts, gets: numbers of requests, in PARTS of a request. put_bytes: bytes in WAL objects.
+    get_bytes: bytes of records.
+    crossed_bytes: bytes that a client sent and got across zones;
+    unknown_bytes: bytes of clients whose zone is unknown.
     """
 
     puts: int = 0

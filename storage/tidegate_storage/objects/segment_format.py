@@ -61,8 +61,9 @@ _ABORTED = Struct(">qqq")
 class Chunk(NamedTuple):
     """Whole batches of a segment.
 
-    base_offset, next_offset: the offsets that it covers.  position: of its first byte in the
-    object. max_timestamp: the largest of its batches' max timestamps, ms.
+    base_offset, next_offset: the offsets that it covers.  position: the position of its first byte
+    in the object.
+    max_timestamp: the largest of its batches' max timestamps, ms.
     """
 
     base_offset: int
@@ -154,7 +155,7 @@ def read_tail(tail: Buffer, position: int) -> SegmentIndex:
     """Read index and trailer.
 
     Args:
-      tail: everything after the batches.  position: of its first byte in the object.
+      tail: everything after the batches.  position: the position of its first byte in the object.
 
     Raises:
       CorruptObject: says what is wrong.

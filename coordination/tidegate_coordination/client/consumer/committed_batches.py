@@ -17,7 +17,10 @@ from ...rules.records.mirrored_batches import ABORT, COMMIT
 
 
 class Skipping:
-    """Takes the batches of one answer in order.  aborted: by rising first offset."""
+    """Takes the batches of one answer in order.
+
+    aborted: the aborted transactions, by rising first offset.
+    """
 
     def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
         self._later = deque(aborted)

@@ -36,8 +36,8 @@ class Member(NamedTuple):
 class Group(NamedTuple):
     """A group.  state: Dead for one that does not exist.  coordinator: a node id.
 
-    protocol: of the assignment.  is_told: False if the members are not known, as for a group of
-    KIP-848.
+    protocol: the name of the assignor.  is_told: False if the members are not known, as for a group
+    of KIP-848.
     """
 
     name: str

@@ -89,7 +89,7 @@ async def states_of(cluster: ClassicCluster) -> dict[str, str]:
 async def groups_of(cluster: ClassicCluster, *, min_version: int = 0) -> dict[str, ListedGroup]:
     """Return the groups that the cluster shows, by name.
 
-    min_version: of ListGroups.
+    min_version: the lowest version of ListGroups to use.
 
     Raises:
       ClassicError: a broker does not say.

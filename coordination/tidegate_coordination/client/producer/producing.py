@@ -83,8 +83,8 @@ class _Outcome(Enum):
 class WriteOptions:
     """How records are written.
 
-    partition: None: by key, and without a key by turns.  headers: of every record.  codec: see
-    compression.Codec.
+    partition: None: chosen by key, and without a key by turns. headers: the headers of every
+    record.  codec: see compression.Codec.
     """
 
     partition: int | None = None

@@ -42,9 +42,10 @@ class Waiting(NamedTuple):
 class SendQueue:
     """See the module's head.
 
-    next_sequence: of the next batch.  batch_records: the most that the next batch may have; None
-    for no bound.  under_way: the bytes of the batch; b"" for none.  first_sent: its first try, by
-    trio's clock.  may_be_written: a try of the batch has no known outcome.
+    next_sequence: the sequence number of the next batch.  batch_records: the most that the next
+    batch may have; None for no bound.  under_way: the bytes of the batch; b"" for none.
+    first_sent: when the batch was first sent, by trio's clock.  may_be_written: a try of the batch
+    has no known outcome.
     """
 
     partition: int

@@ -61,12 +61,12 @@ class BearerCredentials:
     """Where a link gets its tokens.
 
     Attributes:
-      url: of the token endpoint, or of a file that holds a token; it names no user.
-      client_id, client_secret: for the endpoint.
-      scope: to ask for; "" for the endpoint's default.
+      url: the URL of the token endpoint, or of a file that holds a token; the URL names no user.
+      client_id, client_secret: the login to the endpoint.
+      scope: the scope to ask for; "" for the endpoint's default.
       is_urlencoded: whether id, secret and scope are encoded as RFC 6749 has it.
       extensions: names and values of SASL extensions.
-      tls: of an https endpoint.
+      tls: the TLS properties of an https endpoint.
     """
 
     url: str

@@ -76,7 +76,7 @@ def read_options(mechanism: str, jaas: str, example: str) -> dict[str, str]:
     """Return the options of a mechanism's login module.
 
     Args:
-      jaas: the value of sasl.jaas.config.  example: of it, for errors.
+      jaas: the value of sasl.jaas.config.  example: an example of the value, for errors.
 
     Raises:
       BadProperties: it is missing, or is not an entry for the mechanism.

@@ -19,7 +19,7 @@ class Pem:
     """Certificates or keys: the path of a store, or the text itself in PEM.
 
     key and text may be secret.  key: "" if the certificates' text or file holds the key, too.
-    password: of a store that is not in PEM.
+    password: the password of a store that is not in PEM.
     """
 
     path: str = ""

@@ -18,7 +18,10 @@ _MAX_MS: Final = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class TokenTimes:
-    """See the names in read_token_times().  fetch_seconds: for one try to get a token."""
+    """See the names in read_token_times().
+
+    fetch_seconds: the timeout of one try to get a token.
+    """
 
     window_factor: float = 0.8
     window_jitter: float = 0.05
@@ -71,7 +74,7 @@ def renew_after(life_seconds: float, times: TokenTimes, share: float) -> float:
 
     Args:
       life_seconds: until the token expires, from now on.
-      share: of the jitter, from 0 to 1.
+      share: the share of the jitter to use, from 0 to 1.
     """
     after = life_seconds * (times.window_factor + times.window_jitter * share)
     if times.min_period_seconds + times.buffer_seconds > life_seconds:

@@ -179,10 +179,10 @@ class BrokerConnection:
         must not be sent.
 
         Args:
-          name: of the API, such as "Fetch".
-          request: of that API, or a function of the version.
+          name: the name of the API, such as "Fetch".
+          request: a request of that API, or a function from the version to a request.
           wait_seconds: how long the broker may wait before it answers, beside request.timeout.ms.
-          client_id: of the client for which this is sent; None for client.id.
+          client_id: the id of the client for which this is sent; None for client.id.
 
         Raises:
           Unsupported: no version is common to the broker, this client and the caller.

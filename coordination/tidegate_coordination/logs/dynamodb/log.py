@@ -60,7 +60,7 @@ async def open_address(address: Address) -> "DynamoLog":
     """Open the log, making its table if it is absent.
 
     Raises:
-        LogMisconfigured, LogUnavailable: as `dynamodb.opening.open_log`.
+        LogMisconfigured, LogUnavailable: as `opening.open_log`.
     """
     client = Client(address, boto3_client)
     try:

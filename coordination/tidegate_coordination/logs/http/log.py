@@ -71,7 +71,7 @@ async def open_lanes(lanes: Lanes) -> "HttpLog":
 
 
 class HttpLog:
-    """Open it with `http.open_log`."""
+    """A connected log; `opening.open_log` makes one."""
 
     def __init__(self, lanes: Lanes, capabilities: LogCapabilities) -> None:
         self._lanes = lanes

@@ -53,8 +53,8 @@ class LogService:
         Args:
             token: the bearer token of clients; None admits every client.
             read_only: calls that would change the log are refused with 403.
-            prefix: of paths, before /v1/; "" or /SOMETHING.
-            in_loop: without threads, as under simulation.
+            prefix: the part of all paths before /v1/; "" or /SOMETHING.
+            in_loop: use no threads, as under simulation.
         """
         self._log = log
         self._token = token

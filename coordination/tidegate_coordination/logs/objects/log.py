@@ -55,7 +55,7 @@ async def open_objects(
 ) -> "ObjectLog":
     """Open the log below `prefix` ('' or ending with '/'), making it if there is none.
 
-    Several may share a store; each `aclose` closes the store it was given. `in_loop`: without
+    Several may share a store; each `aclose` closes the store it was given. `in_loop`: use no
     threads, as under simulation.
 
     Raises:
@@ -69,7 +69,7 @@ async def open_objects(
 
 
 class ObjectLog:
-    """Open it with `objects.open_log` or `open_objects`.
+    """A log below a prefix of a store; `opening.open_log` or `open_objects` opens it.
 
     requests: sent to the object store since the log was opened. store: counts these requests.
     """

@@ -46,7 +46,7 @@ async def open_address(address: Address) -> "PostgresLog":
     """Open the log, making its tables if they are absent.
 
     Raises:
-        LogMisconfigured, LogUnavailable: as `postgres.open_log`.
+        LogMisconfigured, LogUnavailable: as `opening.open_log`.
     """
     history = History()
     lane = Lane(address, history.check, is_patient=False)
@@ -82,7 +82,7 @@ async def _raise_if_refused(address: Address, outage: LogUnavailable) -> None:
 
 
 class PostgresLog:
-    """Open it with `postgres.open_log`."""
+    """An open log; `opening.open_log` makes one."""
 
     def __init__(self, address: Address, history: History, reads: Lane) -> None:
         self._channel = f"tidegate_{address.schema}"

@@ -199,9 +199,9 @@ class TopicRefused(NamedTuple):
 class MirrorTopics:
     """Create topics as a link's source has them, or update existing ones.
 
-    topics: with the configs that are set at the source; those unknown here are left out.  The
-      topics have up to MAX_PARTITIONS_PER_REQUEST partitions together.  Answer: the topics that are
-      not mirrored, or whose change is not possible.
+    topics: the topics with the configs that are set at the source; configs unknown to this cluster
+      are left out.  The topics have up to MAX_PARTITIONS_PER_REQUEST partitions together.  Answer:
+      the topics that are not mirrored, or whose change is not possible.
     """
 
     link: str

@@ -175,8 +175,8 @@ class SwitchTopics:
     """Make the topics of a fence this cluster's.
 
     ends: topic ids, with where each partition ends at the source; read while it took no writes.
-    groups, ids: of the fence's unit.  epochs: the leader epochs at the source, by partition number,
-      read with the ends.
+    groups, ids: the groups and transactional ids of the fence's unit.
+    epochs: the leader epochs at the source, by partition number, read with the ends.
     Answer: "", or why they were not switched, for a person.
     """
 

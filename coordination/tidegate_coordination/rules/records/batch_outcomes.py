@@ -13,7 +13,8 @@ from ...state.topics import Topic
 class BatchFacts(NamedTuple):
     """One batch of a stored WAL object, as its header says.
 
-    position, length: bytes in the object.  crc: the header's.  last_sequence: of the last record.
+    position, length: bytes in the object.  crc: the CRC field of the header. last_sequence: the
+    sequence number of the last record.
     flags: see transactional_batches.py; only from metadata.version 4 on.
     """
 

@@ -45,8 +45,8 @@ class Publication(Enum):
 class SegmentUnit:
     """Segments for a stretch of a partition, and the runs they were made from.
 
-    parents: neighbours, as the plan found them, one at least.  records, digest: of the written
-    batches.  removed: how many records compaction removed.
+    parents: neighbours, as the plan found them, one at least. records, digest: the number of the
+    written records, and the digest of their batches.  removed: how many records compaction removed.
     """
 
     partition: int

@@ -25,9 +25,10 @@ _COMMITTED_BEFORE = BatchOutcome(None, -1, -1, -1)
 class CommitWal:
     """Make the batches of a stored object readable.
 
-    batches: in object order.  append_time_topics: ids of those that have LogAppendTime.
-    mirrored: those that a mirror brings, by position in the object.
-    is_walked: max_timestamp of all batches is that of their records.
+    batches: the batches in object order. append_time_topics: ids of the topics that have
+    LogAppendTime.
+    mirrored: the batches that a mirror brings, by position in the object.
+    is_walked: the max_timestamp of each batch was read from its records.
     Answer: one BatchOutcome per batch.
     """
 

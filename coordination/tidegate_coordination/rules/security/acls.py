@@ -77,7 +77,7 @@ class CreateAcls:
 
 
 class RemovedAcls(msgspec.Struct, array_like=True, frozen=True):
-    """acls: those that were removed.  matched: of each filter, the places of its ACLs in `acls`.
+    """acls: the removed ACLs. matched: for each filter, the places of its ACLs in `acls`.
 
     is_all: no ACL is left that a filter matches; otherwise propose the same again.
     """

@@ -96,7 +96,7 @@ class CreateToken:
 class RenewToken:
     """Let a token expire later, but at most at its max_ms; a short period lets it expire sooner.
 
-    Answer: when it expires, or why it was not renewed.  period_ms: from now on.
+    Answer: when it expires, or why it was not renewed.  period_ms: the time to expiry, from now on.
     """
 
     token_id: str
@@ -121,8 +121,8 @@ class RenewToken:
 class ExpireToken:
     """Let a token expire at a time, or remove it.
 
-    Answer: when it expires, or why nothing changed.  period_ms: from now on; below 0 the token is
-    removed, also one that has expired.
+    Answer: when it expires, or why nothing changed.  period_ms: the time to expiry, from now on; if
+    below 0, the token is removed, even if it has expired.
     """
 
     token_id: str

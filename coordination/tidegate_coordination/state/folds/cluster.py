@@ -37,7 +37,8 @@ def go_to_version(state: StateTables, version: int) -> None:
 class ClusterFolds:
     """See the module's head.
 
-    author: of the event under way.  writer_clock_ms, writer_uptime_ms: of its entry.
+    author: the author of the event that is being folded. writer_clock_ms, writer_uptime_ms: the
+    clocks of its entry.
     """
 
     def __init__(

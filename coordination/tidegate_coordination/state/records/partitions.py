@@ -25,11 +25,12 @@ NO_RUNS: Final = Runs()
 class Partition:
     """One partition.
 
-    next_offset is the high watermark: uncommitted records have no offset.  size_bytes: of all
-    live runs.  cleanings: the rounds of compaction it has been through.  epochs: its leader epochs.
-    open: the first offset of each open transaction, by producer id; None for none.  aborted: the
-    aborted transactions that readers of committed records need. kept: skipped runs that can be
-    brought back; None for none.
+    next_offset is the high watermark: uncommitted records have no offset.  size_bytes: the sum over
+    all live runs.  cleanings: the rounds of compaction it has been through.  epochs: its leader
+    epochs.
+    open: the first offset of each open transaction, by producer id; None for none.
+    aborted: the aborted transactions that readers of committed records need. kept: skipped runs
+    that can be brought back; None for none.
     """
 
     number: int

@@ -39,7 +39,7 @@ _NEVER: Final = -1
 class TransactionTable:
     """See the module's head. next_order: the order of the next staged offset.
 
-    ends: for metrics, and in no snapshot.
+    ends: counters for metrics, in no snapshot.
     """
 
     def __init__(self) -> None:

@@ -46,7 +46,8 @@ NOTHING_YET = Reading(0, -1, 0)
 class Gateway:
     """One live incarnation.
 
-    renewed_at_ms: in lease time.  clock_ms, uptime_ms: of its last entry, or proposal.
+    renewed_at_ms: when it last renewed its lease, in lease time.  clock_ms, uptime_ms: its clocks
+    in its last entry or proposal.
     wrote: its clocks when it last appended an entry.
     stops, is_drained: of a draining gateway; see events/. highest_version: the metadata.version up
     to which it can read.

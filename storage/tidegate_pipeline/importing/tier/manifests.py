@@ -71,8 +71,9 @@ class Extent(NamedTuple):
 class Manifest:
     """The manifest of a segment, whose offsets are [start, stop).
 
-    chunk_bytes: of the broker's file in a chunk.  sizes: of the stored chunks.  index: the offset
-    index in the object of indexes.  data_key: wrapped; "" if nothing is encrypted.
+    chunk_bytes: how many bytes of the broker's file are in a chunk. sizes: the sizes of the stored
+    chunks.  index: the offset index in the object of indexes.  data_key: the wrapped data key; ""
+    if nothing is encrypted.
     epochs: (leader epoch, its first offset here), rising.
     """
 

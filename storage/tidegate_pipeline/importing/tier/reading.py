@@ -30,7 +30,7 @@ class KnownSegment(NamedTuple):
 
 @dataclass(frozen=True)
 class TierOrigin:
-    """See Origin.  segments: of each partition, in order and without holes."""
+    """See Origin.  segments: the segments of each partition, in order and without holes."""
 
     url: str
     segments: Mapping[Place, Sequence[KnownSegment]] = field(repr=False)
