@@ -10,7 +10,7 @@ from tidegate_protocol.apis import ApiFacts
 
 
 class Refusal(NamedTuple):
-    """what: short; one of few texts.  advice: for the person who set up the client."""
+    """what: a short text, one of a few.  advice: for the person who configured the client."""
 
     what: str
     advice: str

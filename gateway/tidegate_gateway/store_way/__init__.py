@@ -1,1 +1,1 @@
-"""Whether this gateway has lost its way to the object store while other gateways reach it."""
+"""Finds out whether this gateway cannot reach the object store while other gateways can."""

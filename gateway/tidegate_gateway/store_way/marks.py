@@ -1,13 +1,14 @@
-"""Which gateways the others should serve for, since they alone do not reach the store.  Pure.
+"""Finds gateways that alone do not reach the store, so that others serve their clients.  Pure.
 
-The metadata log tells it, so that all gateways know the same.  A gateway is marked while its newest
-settled WAL id is an abandoned one.  A gateway whose way to the store is broken abandons an id that
-it never used, and so marks itself; its next commit removes the mark.
+The metadata log holds the marks, so all gateways see the same ones.  A gateway is marked while its
+newest settled WAL id is an abandoned one.  If a gateway cannot reach the store, it marks itself: it
+abandons an id that it never used.  Its next commit removes the mark.
 
-A mark alone proves nothing, since the store may be away for all.  Clients avoid a marked gateway
-only once others were seen to commit after the mark, and still PROVEN_SECONDS later.  A gateway that
-commits nothing proves its way with an empty object (store_proof.py) while one is marked.  Commits
-prove that PUTs succeed; so that they prove reads, too, gateways hold them (store_watch.py).
+A mark alone proves nothing, since the store may be unavailable to all gateways.  Clients avoid a
+marked gateway only if other gateways commit after the mark, and again at least PROVEN_SECONDS
+later.  While a gateway is marked, any other gateway that has nothing to commit commits an empty
+object (store_proof.py), to prove that it reaches the store.  A commit proves that PUTs succeed.  To
+make it prove reads, too, gateways hold commits until a read succeeds (store_watch.py).
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ PROOF_PAUSE_SECONDS: Final = 0.5
 class Sign(NamedTuple):
     """A gateway that takes new work, as the state shows it.
 
-    settled: the first WAL counter above its settled ones.  is_marked: see the module's head.
+    settled: the first WAL counter above the settled counters.  is_marked: see the module's
+    docstring.
     """
 
     incarnation: int
@@ -49,7 +51,10 @@ def signs_of(state: ClusterState) -> list[Sign]:
 
 @dataclass(slots=True)
 class _Mark:
-    """A marked gateway; proven_since: when another was first seen to commit after the mark."""
+    """A marked gateway.
+
+    proven_since: when another gateway's commit after the mark was first seen.
+    """
 
     proven_since: float | None = None
     is_avoided: bool = False
@@ -65,7 +70,7 @@ class _Mark:
 class Marks:
     """See the module's head.  Times are seconds on Trio's clock.
 
-    avoided: the incarnations that clients should not be sent to.
+    avoided: the incarnations to which clients should not be sent.
     """
 
     def __init__(self) -> None:
@@ -75,7 +80,7 @@ class Marks:
         self._marks: dict[int, _Mark] = {}
 
     def look(self, signs: Sequence[Sign], now: float) -> None:
-        """Take in the present marks and commits; call it several times a second."""
+        """Take over the present marks and commits; call this several times a second."""
         marked = {each.incarnation for each in signs if each.is_marked}
         self._marks = {each: self._marks.get(each) or _Mark() for each in marked}
         if self._note_commits(signs, now):
@@ -86,7 +91,7 @@ class Marks:
         self.avoided = frozenset(avoided)
 
     def _note_commits(self, signs: Sequence[Sign], now: float) -> bool:
-        """Return whether a gateway that is not marked has committed since the last look."""
+        """Return whether a gateway without a mark has committed since the last look."""
         before, self._settled = self._settled, {each.incarnation: each.settled for each in signs}
         committed = {
             each.incarnation
@@ -106,11 +111,11 @@ class Marks:
         return any(each != me and each not in self._marks for each in self._settled)
 
     def asks(self, me: int) -> bool:
-        """Return whether another gateway is marked, and it is open whether it should be avoided."""
+        """Return whether another gateway is marked, and not avoided yet."""
         return any(each != me and not mark.is_avoided for each, mark in self._marks.items())
 
     def wants_proof(self, me: int, now: float) -> bool:
-        """Return whether a gateway that is not marked should prove that it reaches the store."""
+        """Return whether a gateway without a mark should prove that it reaches the store."""
         if me in self._marks or me not in self._settled:
             return False
         is_late = now - self._committed_at.get(me, -PROOF_PAUSE_SECONDS) >= PROOF_PAUSE_SECONDS

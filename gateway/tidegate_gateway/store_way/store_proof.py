@@ -1,7 +1,7 @@
-"""An empty WAL object: to store and commit it proves that this gateway reaches the store.
+"""An empty WAL object, which this gateway stores and commits to prove that it reaches the store.
 
-The PUT is repeated under its one id until it succeeds, so a proof that waits costs no entry of the
-log.  An object without batches is dead once it is committed, and is collected as any other one.
+The PUT is repeated under the same id until it succeeds, so a waiting proof adds no entries to the
+log.  An object without batches is dead once it is committed, and is collected like any dead object.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class StoreProof:
     """See the module's head.
 
     Args:
-      next_identity: takes the next WAL id.  key_of: its object key.
+      next_identity: takes the next WAL id.  key_of: returns the object key of an id.
     """
 
     def __init__(
@@ -48,10 +48,10 @@ class StoreProof:
         self._key_of = key_of
 
     async def prove(self, puts: Way) -> None:
-        """Store an empty object and commit it; waits until the store takes it.
+        """Store an empty object and commit it; wait until the store takes it.
 
         Raises:
-          CoordinatorUnavailable, ProposalFailed: it may not be committed.
+          CoordinatorUnavailable, ProposalFailed: the object may not be committed.
           ObjectExists: another gateway's object has its key.
         """
         identity = self._next_identity()
@@ -64,7 +64,7 @@ class StoreProof:
         """Abandon an id that no object has: see marks.py.
 
         Raises:
-          CoordinatorUnavailable, ProposalFailed: it may not be abandoned.
+          CoordinatorUnavailable, ProposalFailed: the id may not be abandoned.
         """
         await self._coordinator.propose(AbandonWal(_name(self._next_identity())))
 

@@ -1,17 +1,20 @@
-"""While this gateway does not reach the object store and others do, they serve (decision 40).
+"""If this gateway does not reach the object store, gateways that do serve instead (decision 40).
 
-It looks a few times a second.  The rules are in store_way.py and marks.py:
+The gateway checks this a few times a second.  The rules are in store_way.py and marks.py:
 
-- If its way is broken and another gateway takes work, it marks itself in the metadata log.
-- While it is marked, it stores an empty object and commits it, which removes the mark.
-- If the others prove their way meanwhile, it is cut off: its batches that wait are abandoned by
-  events, and then refused, so that their producers may send them to another gateway.  It refuses
-  clients a moment after the others were proven: then they, too, name other leaders already.
+- If its way to the store is broken, and an unmarked gateway takes new work, it marks itself in the
+  metadata log.
+- While it is marked, it tries to store an empty object and commit it, which removes the mark.
+- If other gateways prove their way meanwhile, it is cut off.  It then abandons its waiting batches
+  by events in the log, and refuses them, so that producers can send them to another gateway.  It
+  refuses clients a moment after the others were proven, so that by then Metadata of all gateways
+  names other leaders.
 
-If only its reads fail, its commits would remove its mark.  So it holds them until it is cut off,
-for HOLD_SECONDS at most; then it removes its mark.  A gateway that sees the mark of another reads
-on trial, and holds its commits until that succeeds: only then they prove that its whole way works.
-If the reads of all gateways fail, none proves anything until the mark is gone, and all stay.
+If only its reads fail, its commits would remove its mark.  So it holds its commits until it is cut
+off, but at most HOLD_SECONDS; after that, it removes its mark.  A gateway that sees another
+gateway's mark makes a trial read, and holds its commits until this read succeeds.  So its commits
+prove that both its PUTs and its reads work.  If the reads of all gateways fail, no gateway proves
+anything until the mark is gone, and none is cut off.
 """
 
 from __future__ import annotations
@@ -57,7 +60,7 @@ class Writer(Protocol):
         ...
 
     def commit_in_order(self) -> None:
-        """Commit the held objects."""
+        """Commit the objects whose commits were held, in order."""
         ...
 
 
@@ -66,7 +69,7 @@ class StoreWatch:
 
     Args:
       way: the outcomes of this gateway's calls.
-      store: for trial reads of an object that every prefix has.
+      store: for trial reads of an object that exists in every prefix.
     """
 
     def __init__(
@@ -94,11 +97,11 @@ class StoreWatch:
 
     @property
     def avoided(self) -> frozenset[int]:
-        """The incarnations that clients are not sent to; may include this gateway's own."""
+        """The incarnations to which clients are not sent; may include this gateway's own."""
         return self._marks.avoided
 
     async def run(self) -> None:
-        """Look, forever."""
+        """Check, mark and prove as the module's docstring says; forever."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._try_reads)
             while True:
@@ -133,17 +136,17 @@ class StoreWatch:
         return not self._is_marking and now - self._marked_at >= again
 
     def _can_read(self, now: float) -> bool:
-        """Return whether reads do not fail, and a trial since the mark of another succeeded."""
+        """Return whether reads work; if another gateway is marked, a read after the mark counts."""
         gets = self.way.gets
         is_tried = self._asked_at is None or gets.succeeded_at >= self._asked_at
         return is_tried and not gets.is_broken(now)
 
     def _has_held(self, now: float) -> bool:
-        """Return whether commits were held in vain."""
+        """Return whether commits were held for HOLD_SECONDS without being cut off."""
         return self._held_since is not None and now - self._held_since >= HOLD_SECONDS
 
     def _hold(self, now: float, *, is_marked: bool) -> None:
-        """Hold commits that would prove more than they should, or stop that."""
+        """Hold commits that would prove working reads while reads fail, or stop holding them."""
         is_concerned = is_marked or self._is_marking or self._asked_at is not None
         if self.way.is_cut_off or not is_concerned or self._can_read(now):
             self._held_since = None
@@ -155,9 +158,9 @@ class StoreWatch:
             self._writer.commit_in_order()
 
     def _note_cut(self, now: float, *, is_broken: bool) -> None:
-        # Once cut off it stays so until the log has its commit, which comes after the events by
-        # which it gave objects up: else a later batch could be taken before an earlier one is
-        # refused.
+        # Once cut off, the gateway stays cut off until its next commit is in the log.  This commit
+        # comes after the events that abandon its objects.  Otherwise a later batch could be
+        # accepted before an earlier one is refused.
         may_serve = not is_broken and not self.way.is_cut_off
         is_avoided = not may_serve and self._coordinator.incarnation in self.avoided
         if not is_avoided:
@@ -191,7 +194,7 @@ class StoreWatch:
             self._is_proving = False
 
     async def _try_reads(self) -> None:
-        """Read on trial while reads fail; forever."""
+        """Make trial reads while reads fail; forever."""
         while True:
             await trio.sleep(READ_AGAIN_SECONDS)
             if self.way.read_failed or self.way.gets.failing_since is not None:

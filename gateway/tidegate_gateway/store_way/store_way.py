@@ -1,9 +1,10 @@
 """The state of this gateway's way to the object store, judged by its own calls.  Pure.
 
 The WAL writer and the reader note here how their calls end.  A way is broken once calls have failed
-for BROKEN_SECONDS and none succeeded.  A call that hangs counts when its attempt is over, from its
-begin on.  A failed read proves little: one object may be cut short.  So it only asks for a trial
-read of an object that every prefix has (store_watch.py), and that read counts.
+for BROKEN_SECONDS and none has succeeded.  A hanging call counts when its attempt ends, as a
+failure since its begin.  A failed read proves little, since the fault may be one truncated object.
+So it only leads to a trial read of an object that exists in every prefix (store_watch.py), and the
+outcome of the trial read counts.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ BROKEN_SECONDS: Final = 0.75
 
 @dataclass(slots=True)
 class Way:
-    """One kind of calls.
+    """The outcomes of one kind of calls.
 
-    failing_since: when the first call began that failed since the last success, or that success if
-      it came later, on Trio's clock; None if the last call succeeded.  succeeded_at: when one did.
-    why: the last failure.
+    failing_since: when the first failed call since the last success began, or the time of that
+      success if it is later, on Trio's clock; None if the last call succeeded.  succeeded_at: when
+      a call last succeeded.  why: the last failure.
     """
 
     failing_since: float | None = None
@@ -40,7 +41,7 @@ class Way:
         self.succeeded_at = now
 
     def is_broken(self, now: float) -> bool:
-        """Return whether calls fail for so long that it is no passing trouble."""
+        """Return whether calls have failed for BROKEN_SECONDS or longer."""
         return self.failing_since is not None and now - self.failing_since >= BROKEN_SECONDS
 
 
@@ -48,9 +49,8 @@ class Way:
 class StoreWay:
     """The way of this gateway to the object store.
 
-    read_failed: a read failed, and no trial read was made since.
-    is_cut_off: other gateways reach the store, this one does not, and clients should turn to them;
-      set by store_watch.py alone.
+    read_failed: a read failed, and no trial read was made since.  is_cut_off: other gateways reach
+    the store, this one does not, and clients should use the others; set by store_watch.py alone.
     holds_commits: the WAL writer commits nothing now; set by store_watch.py alone.
     """
 
@@ -61,7 +61,7 @@ class StoreWay:
     holds_commits: bool = False
 
     def is_broken(self, now: float) -> bool:
-        """Return whether calls of one kind fail all the time."""
+        """Return whether the PUTs or the reads are broken."""
         return self.puts.is_broken(now) or self.gets.is_broken(now)
 
     @property

@@ -1,1 +1,1 @@
-"""Client metrics (KIP-714): subscriptions, the clients that push, and the values on the page."""
+"""Client metrics (KIP-714): subscriptions, the clients that push, and the pushed values."""

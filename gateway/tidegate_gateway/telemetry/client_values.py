@@ -1,9 +1,10 @@
-"""Metrics that clients pushed, bounded: by client id and software, and by metric.  Pure.
+"""Metrics that clients pushed, by client id and software, within limits.  Pure.
 
-Instances that share client id and software are one client here.  Of a gauge it has the largest
-value of their last pushes; of a counter the sum of all deltas since the client came.  Attributes of
-values (topic, node) are left out in the same way.  Beyond a bound, counters are summed under OTHER,
-and gauges left out and counted.  Times are milliseconds of a monotonic clock.
+Instances with the same client id and software count as one client here.  A gauge shows the largest
+value in the last pushes of these instances.  A counter shows the sum of all deltas since the client
+first pushed.  Values that differ only in attributes (topic, node) are combined in the same way.
+Beyond a limit, counters are summed under OTHER, and gauges are dropped and counted.  Times are
+milliseconds of a monotonic clock.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _UNFIT = re.compile(r"[^a-zA-Z0-9_]")
 
 
 class Client(NamedTuple):
-    """The name of a client on the page: strangers choose both parts."""
+    """The name of a client on the metrics page.  Clients choose both parts freely."""
 
     client_id: str
     software: str
@@ -42,7 +43,10 @@ OTHER: Final = Client("_other", "_other")
 
 @dataclass(slots=True)
 class _Known:
-    """names: the series of a client.  ends_ms: when it is forgotten without another push."""
+    """names: the series of a client.
+
+    ends_ms: when the client is forgotten unless it pushes again.
+    """
 
     ends_ms: float = 0.0
     names: set[str] = field(default_factory=set[str])
@@ -58,8 +62,8 @@ class _Gauges(NamedTuple):
 class ClientValues:
     """See the module's head.
 
-    points: metrics of pushes by what became of them: shown, other (counted under OTHER), beyond (a
-    bound), unsubscribed, ignored (see otlp.py).
+    points: the number of pushed metrics by outcome: shown, other (counted under OTHER), beyond
+    (over a limit), unsubscribed, ignored (see otlp.py).
     """
 
     def __init__(self) -> None:
@@ -98,7 +102,7 @@ class ClientValues:
     def forget_silent(self, now_ms: float) -> None:
         """Forget the clients that pushed nothing for three of their intervals.
 
-        It looks at all instances: call it for a page, not for a push.
+        It looks at all instances, so call it for each metrics page, not for each push.
         """
         self._forget_clients(now_ms)
         for instance_id in [key for key, each in self._gauges.items() if each.ends_ms <= now_ms]:
@@ -179,7 +183,7 @@ def _counter_name(name: str) -> str:
 
 
 def _gauge_name(name: str) -> str:
-    # So no gauge has the name of a counter, whatever clients push.
+    # So no gauge can have the name of a counter, whatever names clients push.
     shown = _shown(name)
     while shown.endswith(_TOTAL):
         shown = shown.removesuffix(_TOTAL)

@@ -1,6 +1,6 @@
 """The client instances that ask for subscriptions and push, and when they may (KIP-714).  Pure.
 
-As in Kafka, a client may come to any gateway with an instance id, and is known there from then on.
+As in Kafka, a client may send its instance id to any gateway, and is known there from then on.
 Times are milliseconds of a monotonic clock.
 """
 
@@ -22,15 +22,15 @@ MAX_INSTANCES: Final = 16_384
 FORGET_AFTER_MS: Final = 60_000
 FORGET_AFTER_INTERVALS: Final = 3
 _CODECS: Final = range(5)
-# A client whose push was refused for these may ask again at once.
+# A client whose push was refused with one of these codes may ask for its subscription at once.
 _ASK_AGAIN: Final = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 
 @dataclass(slots=True)
 class Instance:
-    """One client.  attributes: see ClientMatch; as they were at its first request.
+    """One client.  attributes: see ClientMatch; taken from its first request.
 
-    version: of the subscriptions that the choice is from.
+    version: the version of the subscriptions from which the choice was made.
     """
 
     attributes: Mapping[str, str]
@@ -43,12 +43,12 @@ class Instance:
     last_error: ErrorCode = ErrorCode.NONE
 
     def has_gone(self, now_ms: float) -> bool:
-        """Return whether the client was silent for so long that it is a new one."""
+        """Return whether the client was silent for so long that it now counts as new."""
         lasts_ms = max(FORGET_AFTER_MS, FORGET_AFTER_INTERVALS * self.choice.interval_ms)
         return now_ms - self.seen_ms >= lasts_ms
 
     def get(self, now_ms: float) -> ErrorCode:
-        """Return whether the client may have its subscription, and take note of it."""
+        """Return the error of a request for the subscription, or NONE; note the request."""
         if now_ms - max(self.got_ms, self.pushed_ms) >= self.choice.interval_ms:
             self.got_ms = now_ms
         elif self.last_error not in _ASK_AGAIN:
@@ -57,7 +57,7 @@ class Instance:
         return ErrorCode.NONE
 
     def push(self, request: PushTelemetryRequest, max_bytes: int, now_ms: float) -> ErrorCode:
-        """Return whether the client may push, and take note of it."""
+        """Return the error of a push, or NONE; note the push."""
         self.last_error = self._refusal(request, max_bytes, now_ms)
         self.is_terminating = request.terminating
         return self.last_error
@@ -76,7 +76,8 @@ class Instance:
         return ErrorCode.NONE
 
     def _take_turn(self, now_ms: float) -> bool:
-        # The first push after a question may come early: clients spread theirs.
+        # The first push after a request for the subscription may come early: clients spread their
+        # pushes.
         is_first = self.got_ms > self.pushed_ms
         if not is_first and now_ms - self.pushed_ms < self.choice.interval_ms:
             return False
@@ -85,7 +86,10 @@ class Instance:
 
 
 class Instances:
-    """The clients by instance id, at most MAX_INSTANCES; forgotten after three silent intervals."""
+    """The clients by instance id, at most MAX_INSTANCES.
+
+    A client is forgotten after a minute, or three of its intervals if longer, without a request.
+    """
 
     def __init__(self, subscriptions: Subscriptions) -> None:
         self._subscriptions = subscriptions
@@ -100,9 +104,9 @@ class Instances:
     def found(
         self, instance_id: bytes, attributes: Mapping[str, str], now_ms: float
     ) -> tuple[Instance, bool]:
-        """Return a client, and whether it is new, as it is after a change of the subscriptions.
+        """Return a client, and whether it is new; any change of the subscriptions makes it new.
 
-        attributes: of the request's client; those of a client that is known stay.
+        attributes: those of the request's client; a known client keeps its earlier ones.
         """
         self._forget_silent(now_ms)
         version = self._subscriptions.version
@@ -125,9 +129,10 @@ class Instances:
         self._by_id.pop(instance_id, None)
 
     def _forget_silent(self, now_ms: float) -> None:
-        """Forget the clients that were silent for longest, if that is long.
+        """Forget the clients that were silent for too long, the longest silent first.
 
-        A client with a longer interval keeps the ones after it; the bound holds anyway.
+        This stops at the first client that may stay, so a client with a long interval also keeps
+        the clients after it.  MAX_INSTANCES still limits their number.
         """
         while self._by_id:
             instance_id, oldest = next(iter(self._by_id.items()))

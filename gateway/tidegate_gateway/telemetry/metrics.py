@@ -1,7 +1,7 @@
-"""The metrics that clients push (KIP-714), and figures of the pushes.
+"""The metrics that clients push (KIP-714), and figures about the pushes.
 
-Their names begin with tidegate_client_, so that no client can give another series' name; see
-client_values.py for the bounds.
+The names begin with tidegate_client_, so that no client can use the name of another series; see
+client_values.py for the limits.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _series(kind: str, values: Iterable[tuple[str, Client, float]]) -> Iterator[
 
 
 def _lines(name: str, values: Iterable[tuple[Client, float]]) -> Iterator[str]:
-    """Yield the lines as the page comes to them; they may be thousands."""
+    """Yield the lines one by one as the page is written; there may be thousands."""
     for client, value in values:
         yield line(name, _labels(client), value)
 

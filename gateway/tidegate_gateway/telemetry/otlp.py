@@ -1,7 +1,7 @@
 """Reads the metrics that clients push: OpenTelemetry's MetricsData v1, in protobuf.  Pure.
 
-Of each metric it reads the name, and the values of gauges and of sums that are deltas: the gateway
-asks for deltas (KIP-714).  All else is passed over, and counted if it is a kind of metric.
+It reads each metric's name, and the values of gauges and of delta sums; the gateway asks clients
+for deltas (KIP-714).  Everything else is skipped, and counted if it is a metric of another kind.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ class BadMetrics(Exception):
 
 @dataclass(slots=True)
 class Pushed:
-    """The values of one push, by the names of their metrics.
+    """The values of one push, by metric name.
 
-    gauges: the largest value of each.  deltas: the sum of each.  ignored: metrics of other kinds,
-    sums that are totals, and values that are no finite number, or negative in a sum.
+    gauges: the largest value of each gauge.  deltas: the sum of the deltas of each counter.
+    ignored: the number of metrics of other kinds, cumulative sums, values that are not finite, and
+    negative values of sums.
     """
 
     gauges: dict[str, float] = field(default_factory=dict[str, float])
@@ -61,7 +62,7 @@ def read_metrics(data: bytes) -> Pushed:
 
 
 class _Reader:
-    """One push; it counts fields over all messages."""
+    """Reads one push; it counts the fields of all its messages."""
 
     def __init__(self) -> None:
         self.pushed = Pushed()

@@ -1,4 +1,4 @@
-"""The metrics that a client shall push, by the subscriptions in the metadata log (KIP-714).  Pure.
+"""The metrics that a client has to push, by the subscriptions in the metadata log (KIP-714).  Pure.
 
 All gateways that have read the same log give a client the same subscription id.
 """
@@ -27,9 +27,9 @@ _KIND: Final = ResourceType.CLIENT_METRICS.value
 
 
 class Choice(NamedTuple):
-    """The metrics that one client shall push, and how often.
+    """The metrics that one client has to push, and how often.
 
-    id: names the choice.  metrics: sorted prefixes of names; ("*",) for all, () for none.
+    id: the subscription id.  metrics: sorted prefixes of names; ("*",) for all, () for none.
     """
 
     id: int
@@ -37,7 +37,7 @@ class Choice(NamedTuple):
     interval_ms: int
 
     def wants(self, name: str) -> bool:
-        """Return whether a metric is asked for."""
+        """Return whether the client has to push a metric."""
         return self.metrics == (ALL_METRICS,) or name.startswith(self.metrics)
 
 
@@ -50,7 +50,8 @@ class _Subscription(NamedTuple):
 class Subscriptions:
     """The subscriptions of the cluster.
 
-    One whose configs cannot be read is for no client: earlier releases took any `match`.
+    A subscription whose configs cannot be read applies to no client; earlier releases accepted any
+    `match`.
     """
 
     def __init__(self, configs: ConfigTable) -> None:
@@ -111,7 +112,7 @@ def _value(configs: Mapping[str, str], name: str) -> Value:
 def _id_of(metrics: Iterable[str], interval_ms: int, instance_id: bytes) -> int:
     """Return Kafka's hash: a CRC of the choice, and Java's hash code of the client's id.
 
-    Kafka does not sort the metrics, so with several of them its ids are others.
+    Kafka does not sort the metrics, so with several metrics its ids differ.
     """
     most, least = instance_id[:8], instance_id[8:]
     folded = int.from_bytes(most, "big") ^ int.from_bytes(least, "big")

@@ -33,7 +33,7 @@ _UNKNOWN: Final = "unknown"
 
 
 class Telemetry:
-    """See the module's head.  max_bytes: of one push, as sent and decompressed."""
+    """See the module's head.  max_bytes: the limit of one push, both as sent and decompressed."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Telemetry:
         self._pool = pool
 
     def instance(self, call: Call, instance_id: bytes) -> Instance:
-        """Return the client of a request; a new one if it has no such id yet."""
+        """Return the client of a request; a new client if its instance id is not known yet."""
         attributes = _attributes(call, instance_id)
         found, is_new = self.instances.found(instance_id, attributes, _now_ms())
         if is_new:
@@ -65,12 +65,12 @@ class Telemetry:
                 return bytes(drawn)
 
     def left(self, peer: Peer) -> None:
-        """Forget the client that asked on a connection that has ended; its values stay a while."""
+        """Forget the client of a connection that has ended; its values stay for a while."""
         if peer.telemetry_id is not None:
             self.instances.forget(peer.telemetry_id)
 
     def get(self, instance: Instance) -> ErrorCode:
-        """Return whether a client may have its subscription now."""
+        """Return the error of a request for a subscription; NONE if the client may have it."""
         return instance.get(_now_ms())
 
     async def push(self, call: Call, request: PushTelemetryRequest) -> ErrorCode:
@@ -102,7 +102,8 @@ class Telemetry:
             told = instance.attributes
             client = Client(told["client_id"], told["client_software_name"])
             self.values.take(client, instance_id, choice, pushed, _now_ms())
-        # Another push of this instance may have been answered meanwhile: the answer is this one's.
+        # Another push of this instance may have been answered meanwhile; last_error is that of the
+        # last answer.
         instance.last_error = error
         return error
 

@@ -1,4 +1,4 @@
-"""Gateways for test suites, without Docker or with it (docs/testing.md).
+"""Gateways for test suites, with or without Docker (docs/testing.md).
 
     from tidegate_gateway.testing import running_gateway
 

@@ -1,7 +1,7 @@
 """The process of a gateway for tests: `python -m tidegate_gateway.testing.child`.
 
 Standard input is one line: the settings as a JSON list of "name=value".  The process stops when
-that input ends.  When it serves, it prints one line of JSON, as `tidegate serve --json` does.
+standard input ends.  Once it serves, it prints one line of JSON, as `tidegate serve --json` does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOG_LEVEL: Final = "warning"
 
 
 class ShortFile(io.FileIO):
-    """A file for appending that is emptied when it is longer than MAX_OUTPUT_BYTES."""
+    """A file for appending that is emptied before a write if it is longer than MAX_OUTPUT_BYTES."""
 
     def write(self, data: Any, /) -> int:
         """Append bytes."""
@@ -32,7 +32,7 @@ def main() -> int:
     """Run the gateway; return the exit code."""
     assignments: list[str] = json.loads(sys.stdin.buffer.readline())
     sys.stderr = io.TextIOWrapper(ShortFile(2, "w", closefd=False), write_through=True)
-    # Modules leave no garbage when they are loaded: the collector would take a tenth of the start.
+    # Loading modules leaves no garbage, and the garbage collector would take a tenth of the start.
     gc.disable()
     from ..cli.banner import banner_json
     from ..cli.dev.command import DevOptions

@@ -1,8 +1,8 @@
 """Tidegate's image for testcontainers; needs the extra `testcontainers` (docs/testing.md).
 
-Clients of the host reach the container by a port that the engine chooses when it starts.  The
-gateway must advertise that port, so it starts after the container: the container's first program
-waits for a file with the address.
+Clients on the host reach the container by a port that the container engine chooses at the
+container's start.  The gateway must advertise this port, so it starts after the container: the
+container's first program waits for a file with the address.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOOK_SECONDS: Final = 0.1
 QUOTED_BYTES: Final = 2000
 SERVES: Final = re.compile('"bootstrap_servers"')
 ADDRESS: Final = "/tmp/advertised-listeners"
-# Not before the file has content: the engine creates it, and writes it then.
+# Wait until the file has content: the engine first creates the file, and writes it later.
 WAIT_FOR_ADDRESS: Final = f"""\
 until [ -s {ADDRESS} ]; do sleep {LOOK_SECONDS}; done
 export TIDEGATE_ADVERTISED_LISTENERS="$(cat {ADDRESS})"
@@ -63,14 +63,14 @@ class TidegateContainer(DockerContainer):
             self.with_env(variable_of(name), str(value))
 
     def _configure(self) -> None:
-        # with_kwargs() may have replaced what was set before.
+        # with_kwargs() may have replaced the arguments that were set before.
         self.with_kwargs(**{**self._kwargs, "entrypoint": ["sh", "-c", WAIT_FOR_ADDRESS]})
 
     def start(self) -> Self:
-        """Start it, and wait until it serves.
+        """Start the container, and wait until the gateway serves.
 
         Raises:
-          TimeoutError, RuntimeError: it does not serve; a note quotes its output.
+          TimeoutError, RuntimeError: the gateway does not serve; a note quotes its output.
         """
         super().start()
         address = f"PLAINTEXT://{self.get_bootstrap_server()}"

@@ -1,6 +1,6 @@
 """A gateway's process, started and ended by a program without an event loop.
 
-It runs no thread in the caller's process, which may fork.
+It starts no thread in the caller's process, so the caller may fork.
 """
 
 from __future__ import annotations
@@ -27,24 +27,27 @@ Value = str | int | bool
 
 
 class GatewayFailed(Exception):
-    """A gateway did not start, or ended by itself; the text quotes the end of its output."""
+    """A gateway did not start, or ended unexpectedly; the text quotes the end of its output."""
 
 
 class GatewayProcess:
-    """A process that ends with the block, or when this process does.  popen: its handle."""
+    """A gateway process that ends with the block, or when this process ends.  popen: its handle."""
 
     def __init__(self, settings: Mapping[str, Value]) -> None:
-        """Start it; see running_gateway()."""
+        """Start the process; see running_gateway()."""
         with ExitStack() as files:
-            # The file has no name, so nothing of it is left.  Appended to: child.py shortens it.
+            # The file has no name, so nothing of it remains.  It is opened for appending, since
+            # child.py empties it when it is long.
             self._output = files.enter_context(tempfile.TemporaryFile("a+b"))
             self.popen = subprocess.Popen(
-                # -P: a folder of tests may have modules that are called as those of the gateway.
+                # -P: a folder of tests may have modules with the same names as modules of the
+                # gateway.
                 [sys.executable, "-P", "-m", CHILD],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._output,
-                # Ctrl+C in a terminal reaches the caller, which ends the gateway when it is done.
+                # Ctrl+C in a terminal shall reach only the caller, which ends the gateway when it
+                # is done.
                 start_new_session=True,
             )
             assert self.popen.stdin is not None
@@ -52,7 +55,7 @@ class GatewayProcess:
             self._said: IO[bytes] = files.enter_context(self.popen.stdout)
             files.callback(_close, self.popen.stdin)
             self._files = files.pop_all()
-        # A process that ended at once shows when its first line is read.
+        # If the process has ended already, reading its first line shows this.
         with suppress(BrokenPipeError):
             _ = self.popen.stdin.write(_line_of(settings))
             self.popen.stdin.flush()
@@ -69,10 +72,10 @@ class GatewayProcess:
         self.stop()
 
     def bootstrap_servers(self, seconds: float) -> str:
-        """Wait until it serves; return the addresses of its listeners.
+        """Wait until the gateway serves; return the addresses of its listeners.
 
         Raises:
-          GatewayFailed: it ended, or `seconds` went by.
+          GatewayFailed: the gateway ended, or `seconds` passed.
         """
         said: dict[str, Any] = json.loads(self._first_line(seconds))
         return str(said["bootstrap_servers"])
@@ -94,29 +97,29 @@ class GatewayProcess:
         return line
 
     def check_that_it_runs(self) -> None:
-        """Look whether it ended by itself.
+        """Check that the process has not ended.
 
         Raises:
-          GatewayFailed: it did.
+          GatewayFailed: the process has ended.
         """
         code = self.popen.poll()
         if code is not None:
             raise GatewayFailed(f"the gateway ended with exit code {code}{self._last_words()}")
 
     def _last_words(self) -> str:
-        """Return the end of its output, for the end of a sentence."""
+        """Return the end of the process's output, as the end of a sentence."""
         size = self._output.seek(0, os.SEEK_END)
         _ = self._output.seek(max(size - QUOTED_BYTES, 0))
         text = self._output.read(QUOTED_BYTES).decode(errors="replace").strip()
         return f"; its last lines:\n{text}" if text else ", and printed nothing"
 
     def stop(self) -> None:
-        """End it by SIGTERM, or after STOP_SECONDS by SIGKILL."""
+        """End the process by SIGTERM, or after STOP_SECONDS by SIGKILL."""
         try:
             self.popen.terminate()
             _ = self.popen.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
-            pass  # killed below, as at a Ctrl+C that ends this wait
+            pass  # the process is killed below, also if Ctrl+C ends this wait
         finally:
             self.popen.kill()
             _ = self.popen.wait()
@@ -124,7 +127,7 @@ class GatewayProcess:
 
 
 def _close(pipe: IO[bytes]) -> None:
-    with suppress(BrokenPipeError):  # what a process that has ended did not read
+    with suppress(BrokenPipeError):  # an ended process did not read all of its input
         pipe.close()
 
 

@@ -16,14 +16,14 @@ import pytest
 
 SETTINGS: Final = "tidegate_settings"
 MARKER: Final = "tidegate_topic"
-# Kafka's limit is 249; the rest is for the number.
+# Kafka's limit is 249 characters; the difference is for the number at the end.
 MAX_NAME: Final = 200
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9._-]+")
 
 
 @dataclass(frozen=True)
 class Tidegate:
-    """A gateway that runs as long as the session.
+    """A gateway that runs as long as the test session.
 
     bootstrap: the clients' bootstrap.servers, such as "127.0.0.1:40123".
     """
@@ -34,7 +34,7 @@ class Tidegate:
     def create_topic(
         self, name: str, partitions: int = -1, configs: Mapping[str, str] | None = None
     ) -> None:
-        """Create a topic; partitions: -1 for those of the setting num.partitions.
+        """Create a topic; partitions: -1 for the number in the setting num.partitions.
 
         Raises:
           TopicRefused: the gateway does not create it.
@@ -44,7 +44,7 @@ class Tidegate:
         create_topic(self.bootstrap, name, partitions, configs)
 
     def fresh_name(self, wish: str) -> str:
-        """Return a topic's name that no other call gets; wish: a text that it resembles."""
+        """Return a topic name that no other call returns; wish: the text that it begins with."""
         return f"{_NOT_IN_NAMES.sub('-', wish)[:MAX_NAME].strip('-')}-{next(self._numbers)}"
 
 
@@ -62,8 +62,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def tidegate_settings(pytestconfig: pytest.Config) -> Mapping[str, str]:
-    """Return the gateway's settings: those of pytest's configuration file, if no conftest.py has
-    another fixture of this name."""
+    """Return the gateway's settings, from pytest's configuration file.
+
+    A conftest.py may define another fixture of this name.
+    """
     lines: list[str] = pytestconfig.getini(SETTINGS)
     pairs = [line.partition("=") for line in lines]
     for line, (_, equals, _) in zip(lines, pairs, strict=True):
@@ -83,10 +85,10 @@ def tidegate(tidegate_settings: Mapping[str, str]) -> Generator[Tidegate]:
 
 @pytest.fixture
 def tidegate_topic(request: pytest.FixtureRequest, tidegate: Tidegate) -> str:
-    """The name of a topic of this test alone, which is there and empty.
+    """The name of a topic for this test alone, which exists and is empty.
 
-    `@pytest.mark.tidegate_topic(partitions=3)` says how many partitions it has, and configs={...}
-    its configs.
+    `@pytest.mark.tidegate_topic(partitions=3)` sets its number of partitions, and configs={...} its
+    configs.
     """
     name = tidegate.fresh_name(request.node.name)
     marker = request.node.get_closest_marker(MARKER)

@@ -19,8 +19,8 @@ def running_gateway(
     """Run a gateway in a process of its own, which keeps all records in memory.
 
     It listens on a free port of 127.0.0.1, and creates topics when clients ask for them.  Any
-    number can run at once, in any thread.  The process ends with the block, and with the caller's
-    process, however that ends.
+    number can run at once, in any thread.  The gateway's process ends with the block, or when the
+    caller's process ends in any way.
 
         with running_gateway({"num.partitions": 3}) as bootstrap:
             producer = Producer({"bootstrap.servers": bootstrap})

@@ -1,4 +1,4 @@
-"""Creates topics by a socket that waits: a test suite needs no Kafka client for it."""
+"""Creates topics over a blocking socket, so that a test suite needs no Kafka client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tidegate_protocol.messages.create_topics import (
 
 VERSION: Final = 7
 SECONDS: Final = 30.0
-# The gateway chooses: num.partitions, default.replication.factor (KIP-464).
+# -1: the gateway uses num.partitions and default.replication.factor (KIP-464).
 BROKERS_CHOICE: Final = -1
 
 
@@ -38,10 +38,11 @@ def create_topic(
     """Create a topic.
 
     Args:
-      bootstrap: "host:port" of a listener without TLS and SASL; of several, the first is asked.
+      bootstrap: "host:port" of a listener without TLS and SASL; of several addresses, the first is
+        used.
 
     Raises:
-      TopicRefused: the gateway does not create it, or not by this listener.
+      TopicRefused: the gateway does not create the topic, or not over this listener.
     """
     given = [CreatableTopicConfig(key, value) for key, value in (configs or {}).items()]
     topic = CreatableTopic(name, partitions, BROKERS_CHOICE, configs=given)

@@ -1,1 +1,1 @@
-"""TLS of the listeners: settings, contexts that are replaced while they serve, principals."""
+"""TLS of the listeners: settings, contexts that can be replaced while serving, and principals."""

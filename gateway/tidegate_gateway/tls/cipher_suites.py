@@ -1,4 +1,4 @@
-"""`ssl.cipher.suites` names suites as Java and IANA do; OpenSSL has names of its own.  Pure."""
+"""Translates the suites in `ssl.cipher.suites`, with Java's and IANA's names, for OpenSSL. Pure."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ _CIPHERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class CipherSuites:
-    """tls13: names of suites of TLS 1.3; tls12: of TLS 1.2, in OpenSSL's names.  Both may be
-    empty, but not both at once.
+    """tls13: names of suites of TLS 1.3; tls12: of TLS 1.2, in OpenSSL's names.
+
+    One of the two may be empty, but not both.
     """
 
     tls13: tuple[str, ...]

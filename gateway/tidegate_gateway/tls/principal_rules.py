@@ -1,10 +1,9 @@
-"""`ssl.principal.mapping.rules`: from a certificate's subject to the name of a principal.
+"""`ssl.principal.mapping.rules`: maps a certificate's subject to the name of a principal.
 
 The notation is Kafka's: `RULE:pattern/replacement/`, with L or U at its end for lower or upper
-case, or DEFAULT for the subject as it is; the first rule whose pattern matches the whole subject
-decides.
-Patterns are RE2's, which has neither lookaround nor back references in patterns, and needs no
-exponential time.  Pure.
+case, or DEFAULT for the subject as it is.  The first rule whose pattern matches the whole subject
+decides.  Patterns are in RE2's syntax, without lookaround and back references, so a match never
+takes exponential time.  Pure.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ import re2
 
 from tidegate_runtime.settings_texts import SettingsError
 
-_RE2: Any = re2  # it has no types
+_RE2: Any = re2  # the library has no type hints
 _SETTING: Final = "ssl.principal.mapping.rules"
 _DEFAULT: Final = "DEFAULT"
-# Parts end at a slash without a backslash before it.
+# A part ends at a slash that has no backslash before it.
 _PART: Final = r"(?:[^\\/]|\\.)*"
 _RULE: Final = re.compile(
     rf"{_DEFAULT}|RULE:(?P<pattern>{_PART})/(?P<replacement>{_PART})/(?P<case>[LU]?)"
@@ -32,12 +31,15 @@ _NAMED: Final = re.compile(r"\$\{([A-Za-z][A-Za-z0-9]*)\}")
 
 
 class NoPrincipal(Exception):
-    """The certificate gives no principal: close.  The text is the reason."""
+    """The certificate gives no principal, so the connection is closed.  The text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """pattern: compiled.  parts: of the replacement, a text or the number of a group."""
+    """pattern: the compiled pattern.
+
+    parts: the parts of the replacement, each a text or a group number.
+    """
 
     pattern: Any
     parts: tuple[str | int, ...]
@@ -52,7 +54,7 @@ class _Rule:
         return name
 
     def _pieces(self, subject: str) -> Iterator[str]:
-        """Replace each match, as Java's replaceAll(): `(.*)` also matches nothing at the end."""
+        """Replace each match, as Java's replaceAll(): `(.*)` also matches "" at the end."""
         at = 0
         for match in self.pattern.finditer(subject):
             yield subject[at : match.start()]
@@ -72,7 +74,7 @@ class PrincipalRules:
         """Return "User:" and the name for a subject.
 
         Raises:
-          NoPrincipal: no rule matches, or the name would be empty or everybody's.
+          NoPrincipal: no rule matches, or the name would be empty or "*".
         """
         if not subject:
             raise NoPrincipal("its certificate has no subject")
@@ -80,13 +82,13 @@ class PrincipalRules:
         name = next((each for each in names if each is not None), None)
         if name is None:
             raise NoPrincipal(f"no rule of {_SETTING} matches {subject[:200]!r}")
-        if name in ("", "*"):  # ACLs of User:* are everybody's
+        if name in ("", "*"):  # in ACLs, User:* stands for all users
             raise NoPrincipal(f"{_SETTING} makes {name!r} of {subject[:200]!r}")
         return f"User:{name}"
 
 
 def read_principal_rules(text: str) -> PrincipalRules:
-    """Read the value of the setting; "" has no rule, so that none matches.
+    """Read the value of the setting; "" means no rules, so that no subject matches.
 
     Raises:
       SettingsError: a rule is wrong, or RE2 does not support its pattern.
@@ -138,8 +140,8 @@ def _rule(found: re.Match[str]) -> _Rule:
 def _parts(text: str, groups: int, names: dict[str, int]) -> Iterator[str | int]:
     r"""Read a replacement: `$1` and `${name}` are groups, and a backslash makes the next literal.
 
-    As in Kafka, of $12 the 2 is a letter if there are fewer groups, and $4 of three groups is no
-    group but a text.
+    As in Kafka, if a pattern has fewer than 12 groups, $12 is group 1 and the text "2".  If it has
+    three groups, $4 is plain text.
     """
     at = 0
     while at < len(text):
@@ -161,7 +163,7 @@ def _parts(text: str, groups: int, names: dict[str, int]) -> Iterator[str | int]
 
 
 def _group(text: str, at: int, groups: int) -> tuple[str | int, int]:
-    """Return the number of the group at a `$`, or its text, and its length."""
+    """Return the group number at a `$`, or plain text; and its length in the replacement."""
     found = _NUMBERED.match(text, at)
     if found is None:
         raise _wrong_group(text)

@@ -1,4 +1,4 @@
-"""Makes what a listener presents to its clients, out of files: it blocks, so a thread does it."""
+"""Makes a listener's TLS context and certificates from files.  It blocks, so a thread runs it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidegate_runtime.tls.stores import KeyEntry, read_key_entry, read_trusted
 from .cipher_suites import TLS13_SUITES, CipherSuites
 from .tls_settings import StoreSettings, TlsSettings
 
-# A truststore of all public authorities has 200 KiB.
+# A truststore with all public authorities has about 200 KiB.
 MAX_STORE_BYTES: Final = 8 << 20
 
 
@@ -24,7 +24,8 @@ MAX_STORE_BYTES: Final = 8 << 20
 class ServerContext:
     """A context, and the certificates that it presents, the listener's own first.
 
-    dialling: presents the same where this end connects; None if it does not.
+    dialling: the context for outgoing connections, with the same certificates; None if the gateway
+    makes none.
     """
 
     context: ssl.SSLContext
@@ -40,7 +41,7 @@ class ServerContext:
 def make_server_context(settings: TlsSettings, *, dials: bool = False) -> ServerContext:
     """Read the stores of a listener, and make its context.
 
-    dials: whether this end connects to others like it, too.
+    dials: whether this gateway also connects to such listeners of other gateways.
 
     Raises:
       BadStore: a store cannot be used; the text names its setting.
@@ -73,7 +74,8 @@ def _prepare(context: ssl.SSLContext, settings: TlsSettings) -> KeyEntry:
 def is_allowed_suite(name: str, suites: CipherSuites | None) -> bool:
     """Return whether a connection may use the suite that its handshake chose.
 
-    It is checked afterwards, since Python cannot exclude suites of TLS 1.3 from a context.
+    The check comes after the handshake, since Python cannot exclude suites of TLS 1.3 from a
+    context.
     """
     return suites is None or name in suites.tls13 or name not in TLS13_SUITES
 
@@ -120,7 +122,7 @@ def read_store(path: Path) -> bytes:
     """Return a store's bytes.
 
     Raises:
-      BadStore: it cannot be read, or is no store by its size.
+      BadStore: the file cannot be read, or is too large for a store.
     """
     try:
         with path.open("rb") as file:

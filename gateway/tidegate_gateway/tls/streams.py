@@ -1,4 +1,4 @@
-"""TLS of connections that speak HTTP: between gateways, for operators, of a log that is served."""
+"""TLS of HTTP connections: between gateways, for operators, and of a served log."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ async def secured(stream: trio.SocketStream, tls: TlsListener) -> Secured | None
         reason = f"no TLS handshake within {HANDSHAKE_SECONDS:g} s"
     except trio.BrokenResourceError as error:
         cause = error.__cause__
-        reason = tls_reason(cause) if isinstance(cause, ssl.SSLError) else ""  # else it has left
+        # else the client has left
+        reason = tls_reason(cause) if isinstance(cause, ssl.SSLError) else ""
     except trio.ClosedResourceError:
-        reason = ""  # other strangers came
+        reason = ""  # closed to make room for newer connections
     except BaseException:
         await trio.aclose_forcefully(stream)
         raise
@@ -58,7 +59,7 @@ def _peer(stream: trio.SocketStream) -> str:
 
 
 def has_certificate(stream: Secured) -> bool:
-    """Return whether the client showed a certificate, which was then found to be trusted."""
+    """Return whether the client showed a certificate; the handshake has then verified it."""
     return bool(stream.getpeercert(binary_form=True))
 
 

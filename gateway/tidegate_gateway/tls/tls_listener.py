@@ -1,8 +1,8 @@
-"""One listener that speaks TLS: its context, and whether another may replace it.
+"""One listener that speaks TLS: its context, and the check whether a new context may replace it.
 
-New connections use a replacement; open connections keep what they negotiated.  As in Kafka, it must
-show the same subject and at least the same alternative names, so that a wrong file does not lock
-clients out, unless ssl.allow.dn.changes and ssl.allow.san.changes say otherwise.
+New connections use a replacement; open connections keep what they negotiated.  As in Kafka, the new
+certificate must have the same subject and at least the same alternative names, so that a wrong file
+does not lock clients out. ssl.allow.dn.changes and ssl.allow.san.changes lift this.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Stamp: TypeAlias = tuple[tuple[int, int, int] | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """The context that a look at the files made.  stamp: of the files that were read."""
+    """A context made from changed files.  stamp: the stamp of the files that were read."""
 
     current: ServerContext
     stamp: Stamp
@@ -37,8 +37,8 @@ class Replacement:
 class TlsListener:
     """See the module's head.
 
-    name: the listener's.  dials: see make_server_context().  failed_handshakes, failed_reloads:
-    counted since the start.
+    name: the name of the listener.  dials: see make_server_context().  failed_handshakes,
+    failed_reloads: counts since the start.
 
     Raises:
       BadStore: its stores cannot be used.
@@ -88,7 +88,7 @@ class TlsListener:
         return Replacement(found, stamp)
 
     def replace(self, replacement: Replacement) -> None:
-        """Present new certificates, and trust others, from now on."""
+        """Use the replacement's certificates and truststore from now on."""
         self.current, self._stamp = replacement.current, replacement.stamp
 
     def _change_problem(self, new: Certificate) -> str:
@@ -138,5 +138,5 @@ def _file_stamp(path: Path) -> tuple[int, int, int] | None:
     try:
         found = os.stat(path)
     except OSError:
-        return None  # the read says why
+        return None  # reading the file reports the reason
     return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,4 +1,4 @@
-"""All listeners that speak TLS: they negotiate with clients, and heed new certificates."""
+"""All listeners that speak TLS: they negotiate with clients, and take over new certificates."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class TlsListeners:
     """See the module's head.
 
     Args:
-      listeners, inner: those for clients of Kafka, and those of inner_listeners.py.
-      wall_clock: seconds since 1970.
-      blocking: reads the files.
+      listeners, inner: the listeners for clients of Kafka, and those of inner_listeners.py.
+      wall_clock: returns seconds since 1970.
+      blocking: runs the reads of files.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class TlsListeners:
         return len(self._by_name) + len(self._inner)
 
     def inner(self, name: str) -> TlsListener | None:
-        """Return one that is not for clients of Kafka; None if it does not speak TLS."""
+        """Return one of the inner listeners; None if it does not speak TLS."""
         return self._inner.get(name)
 
     # -- connections ------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ class TlsListeners:
     async def secure(
         self, transport: Transport, source: tuple[str, int], listener: str
     ) -> Secured | None:
-        """Negotiate; return None if the caller must close the connection (it is logged).
+        """Negotiate; if that fails log why, and return None: the caller must close the connection.
 
         Args:
           source: the client's address, for the log.
@@ -134,7 +134,7 @@ class TlsListeners:
             await trio.sleep(LOOK_SECONDS)
 
     async def look(self) -> None:
-        """Read files that changed; a listener whose files cannot be used keeps what it has."""
+        """Read changed files; a listener whose files cannot be used keeps its present context."""
         for each in self:
             await self._look_at(each)
             self._warn_of_expiry(each)
@@ -160,7 +160,7 @@ class TlsListeners:
             _log.info("new certificates are in use", listener=tls.name, expires=expires)
 
     def _warn_of_expiry(self, tls: TlsListener) -> None:
-        """Say once a day that a certificate expires soon, or is expired."""
+        """Log once a day that a certificate expires soon, or has expired."""
         left, now = self.seconds_left(tls), self._wall_clock()
         warned_at = self._warned_at.get(tls.name)
         if left >= WARN_SECONDS or (warned_at is not None and now - warned_at < _DAY_SECONDS):
@@ -176,10 +176,10 @@ def open_tls_listeners(
     wall_clock: Callable[[], float],
     blocking: Blocking,
 ) -> TlsListeners:
-    """Read the stores of those listeners that speak TLS.  Blocks.
+    """Read the stores of the listeners that speak TLS. Blocks.
 
     Args:
-      names: of all listeners.
+      names: the names of all listeners.
 
     Raises:
       SettingsError: a setting is wrong, or a store cannot be used.
@@ -211,7 +211,7 @@ def _principal(secured: TlsTransport, tls: TlsListener) -> str:
     """Return the principal of a client's certificate.
 
     Raises:
-      NoPrincipal: it gives none.
+      NoPrincipal: the certificate gives no principal.
     """
     certificate = secured.client_certificate()
     if certificate is None or tls.settings.has_sasl:

@@ -1,7 +1,7 @@
-"""The ssl.* settings of a listener: those with `listener.name.<listener>.` before those without.
+"""The ssl.* settings of a listener; names with `listener.name.<listener>.` take precedence.  Pure.
 
-Pure.  What Kafka leaves to a Java class, a gateway cannot do; such a setting is refused by name,
-since the listener would be another one than the operator described.
+A gateway cannot run the Java classes that some of Kafka's settings name.  It refuses such a
+setting by name, since otherwise the listener would not be the one that the operator described.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from .cipher_suites import CipherSuites, read_cipher_suites
 from .principal_rules import PrincipalRules, read_principal_rules
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-_CONTEXTS: Final = ("TLS", *_VERSIONS)  # Java's names of what makes any of them
+_CONTEXTS: Final = ("TLS", *_VERSIONS)  # Java's names of contexts; each allows all versions
 _CLIENT_AUTH: Final = {
     "none": ssl.CERT_NONE,
     "requested": ssl.CERT_OPTIONAL,
     "required": ssl.CERT_REQUIRED,
 }
-# OpenSSL's first choice; where it connects, Python cannot leave suites of TLS 1.3 out.
+# OpenSSL's first choice: Python cannot exclude suites of TLS 1.3 for outgoing connections.
 _EVERYONES: Final = "TLS_AES_256_GCM_SHA384"
 _BUILDER: Final = "principal.builder.class"
 _CLASSES: Final = {
@@ -43,7 +43,7 @@ _CLASSES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """Where a store is: a path, or its text in PEM.  password: None if none is set."""
+    """Where a store is: a path, or its text in PEM. password: None if no password is set."""
 
     path: Path | None = None
     text: Secret = field(default_factory=Secret)
@@ -56,8 +56,9 @@ class TlsSettings:
 
     keystore: its text holds key and certificates.  truststore: None for the system's.  versions:
     lowest and highest.  suites: None for OpenSSL's choice.  is_auth_ignored: ssl.client.auth is
-    set in vain; see _client_auth().  has_sasl: the principal is SASL's, not the certificate's.
-    checks_hosts: whether the other end's certificate must name its host, where this end connects.
+    set, but has no effect; see _client_auth().  has_sasl: the principal comes from SASL, not from
+    the certificate.  checks_hosts: for outgoing connections, whether the server's certificate must
+    name its host.
     """
 
     keystore: StoreSettings
@@ -75,10 +76,10 @@ class TlsSettings:
 
 
 def refuse_principal_builder(settings: BrokerSettings, listener: str) -> None:
-    """Refuse a class of the operator's: without it, clients would have other principals.
+    """Refuse a principal builder class: without it, clients would have other principals than meant.
 
     Raises:
-      SettingsError: one is set.
+      SettingsError: a class is set.
     """
     found = settings.listener_text(listener, _BUILDER)
     if found not in ("", BROKER_CONFIGS[_BUILDER].default):
@@ -99,7 +100,7 @@ def tls_settings(settings: BrokerSettings, listener: str) -> TlsSettings:
 
 
 def inner_tls_settings(settings: BrokerSettings, name: str) -> TlsSettings:
-    """Return the settings of one of inner_listeners(): names as listener.name.peer.ssl.*.
+    """Return the settings of an inner listener, with names such as listener.name.peer.ssl.*.
 
     Raises:
       SettingsError: one is wrong, missing or not supported.
@@ -120,8 +121,9 @@ def inner_tls_settings(settings: BrokerSettings, name: str) -> TlsSettings:
 
 
 def server_only(keystore: StoreSettings) -> TlsSettings:
-    """Return the settings of a server without listeners of its own: its clients need no
-    certificates.
+    """Return the settings of a server that is no gateway's listener.
+
+    Its clients need no certificates.
     """
     return TlsSettings(
         keystore=keystore,
@@ -217,8 +219,9 @@ class _Reading:
     def _client_auth(self) -> tuple[ssl.VerifyMode, bool]:
         """Return whether a client must show a certificate, and whether the setting is ignored.
 
-        On a listener with SASL, Kafka heeds only the listener's own ssl.client.auth (KIP-684).  So
-        do the inner listeners: else a client of Kafka would be an operator by its certificate.
+        On a listener with SASL, Kafka uses only the listener's own ssl.client.auth (KIP-684).  The
+        inner listeners do the same.  Otherwise a client of Kafka could act as an operator with its
+        certificate.
         """
         name = "ssl.client.auth"
         wanted = _CLIENT_AUTH[self._text(name) or "none"]
@@ -245,7 +248,7 @@ class _Reading:
 def _narrowed(
     versions: Sequence[ssl.TLSVersion], suites: CipherSuites | None
 ) -> tuple[ssl.TLSVersion, ssl.TLSVersion]:
-    """Return the lowest and the highest version that has a suite."""
+    """Return the lowest and the highest version of which a suite is allowed."""
     if suites is not None:
         without = set[ssl.TLSVersion]()
         if not suites.tls13:

@@ -1,1 +1,1 @@
-"""The work of commands that examine a machine, a store or objects, and their findings."""
+"""The work of the commands that examine a machine, a store or objects."""

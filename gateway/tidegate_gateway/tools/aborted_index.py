@@ -10,7 +10,7 @@ from tidegate_storage.objects.segment_format import AbortedTransaction
 
 
 class AbortedIndex:
-    """The aborted transactions of a segment; those of one producer do not overlap."""
+    """The aborted transactions of a segment; a producer's transactions do not overlap."""
 
     def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
         self._by_producer: dict[int, list[tuple[int, int]]] = {}
@@ -19,7 +19,7 @@ class AbortedIndex:
             places.append((each.first_offset, each.last_offset))
 
     def holds(self, batch: SeenBatch) -> bool:
-        """Return whether readers of committed records skip the batch."""
+        """Return whether read_committed consumers skip the batch."""
         header = batch.header
         if header.is_control or not header.is_transactional:
             return False

@@ -1,8 +1,8 @@
-"""`tidegate doctor`: checks that machine, store and log keep the promises that a gateway needs.
+"""`tidegate doctor`: checks whether machine, store and log behave as a gateway needs.
 
-The checks change no data of a running cluster: they write to the store only below doctor/ and
-delete that afterwards, and only read the log.  Every check reports.  A failed check does not stop
-the others, except those of a store that does not answer.
+The checks change no data of a running cluster.  In the store they write only below doctor/, and
+delete these objects afterwards.  They only read the log.  Every check reports.  A failed check does
+not stop the others; but if the store does not answer, its other checks are skipped.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ async def examine_store(store: ObjectStore, note: Report) -> bool:
 
 
 async def _store_clock(store: ObjectStore) -> Checked:
-    """Compare clocks: a gateway with a wrong clock would affect expiry."""
+    """Compare this clock with the store's: a gateway with a wrong clock would affect expiry."""
     what = "its clock agrees with this machine's"
     folder = f"doctor/clock-{secrets.token_hex(8)}/"
     try:

@@ -1,4 +1,4 @@
-"""The checks of `tidegate doctor` on the metadata log, and on the gateways that it names."""
+"""The checks of `tidegate doctor` on the metadata log, and on the gateways that are in the log."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .findings import Checked, Report
 
 LOG_SECONDS: Final = 60.0
 PREFIX_SECONDS: Final = 60.0
-# Far below 10 s: a gateway whose clock is off by more proposes no expiry.
+# Far below 10 s: a gateway whose clock is off by more than 10 s proposes no expiry.
 MAX_CLOCK_SKEW_SECONDS: Final = 3.0
 
 _LOG_ERRORS: Final = (
@@ -49,8 +49,8 @@ async def check_log(
     """Read the log to its end, and check whether this gateway may join its cluster.
 
     Args:
-      instance_key: of this gateway; "" for none yet.
-      store: None if it cannot be used.
+      instance_key: the key of this gateway; "" if it has none yet.
+      store: None if the store cannot be used.
     """
     try:
         with trio.fail_after(LOG_SECONDS):
@@ -89,7 +89,7 @@ async def _loaded(log: MetadataLog, note: Report) -> ClusterState | None:
 
 
 def check_settings(state: ClusterState, settings: BrokerSettings) -> Checked:
-    """Check that all gateways were given the same values of the settings of topics."""
+    """Check that all gateways have the same values of the settings that are defaults of topics."""
     own = Own(settings.int("node.id"), settings.static)
     differing = ClusterSettings(state, own).disagreements
     what = "gateways were given the same settings of topics"
@@ -125,9 +125,9 @@ def check_node_id(state: ClusterState, node_id: int, instance_key: str) -> Check
 def _why_it_may_be_taken(
     taken: Gateway, instance_key: str, silent_seconds: float, lease_seconds: float
 ) -> str:
-    """Return why serve would register over a live gateway; "" if it would not.
+    """Return why `serve` could take the node id of a live gateway; "" if it could not.
 
-    It does if that is this gateway's own earlier incarnation, or if its lease expired.
+    It can if that gateway is its own earlier incarnation, or if that gateway's lease has expired.
     """
     if taken.instance_key == instance_key:
         return "and is this one by its instance.key"

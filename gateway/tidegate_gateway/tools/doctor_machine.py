@@ -1,7 +1,7 @@
 """The checks of `tidegate doctor` on this machine: are its ports free, are its folders writable?
 
-If a gateway runs on the data folder, ports in use and a locked disk cache are no error: they are
-that gateway's.
+If a gateway runs on the data folder, ports in use and a locked disk cache are no errors, since this
+gateway uses them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def check_machine(settings: BrokerSettings, data: Path | None, note: Report) -> 
 
 
 def _walk(*, is_compiled: bool) -> Checked:
-    """Whether produced records are walked by compiled code; Python does the same."""
+    """Report whether compiled code walks produced records; Python code is the slower fallback."""
     if is_compiled:
         return Checked("record walk", "is compiled", True)
     what = "is plain Python, for this Python the wheel has no compiled one"

@@ -1,4 +1,4 @@
-"""The findings of `tidegate doctor` about logins and rights: settings that few want."""
+"""The findings of `tidegate doctor` about logins and rights: settings that few operators want."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _IN_CLEAR: Final = ("PLAIN", "OAUTHBEARER")
 def security_findings(
     settings: BrokerSettings, addresses: Sequence[ListenerAddress]
 ) -> Iterator[Checked]:
-    """Yield them.
+    """Yield the findings.
 
-    addresses: of the listeners for clients.
+    addresses: the addresses of the listeners for clients.
     """
     try:
         check_sasl(settings, [each.name for each in addresses])
@@ -60,7 +60,7 @@ def security_findings(
 
 
 def command_line_finding(assignments: Sequence[str]) -> Checked:
-    """Say whether the command line holds secrets."""
+    """Return a finding about secrets on the command line."""
     names = secrets_in_view(assignments)
     advice = (
         f"{', '.join(names)}: all users of this machine see it in `ps`; give it in a file of"
@@ -71,7 +71,7 @@ def command_line_finding(assignments: Sequence[str]) -> Checked:
 
 
 def scram_findings(state: ClusterState, settings: BrokerSettings) -> Iterator[Checked]:
-    """Yield findings about the SCRAM credentials in the log; none if there are no credentials."""
+    """Yield findings about the SCRAM credentials in the log, if there are any."""
     try:
         sealing = sealing_of(settings, os.urandom)
     except SettingsError as error:
@@ -118,7 +118,7 @@ def _needing_old_keys(state: ClusterState, sealing: Sealing) -> Iterator[Checked
 
 
 def _knows_clients(settings: BrokerSettings, listener: str) -> bool:
-    """Return whether every client of a listener has a name."""
+    """Return whether every client of a listener authenticates."""
     protection = PROTOCOLS[security_protocol(settings, listener)]
     if protection.is_sasl or not protection.is_tls:
         return protection.is_sasl

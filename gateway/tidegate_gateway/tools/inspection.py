@@ -1,9 +1,9 @@
-"""Examines one object, whole or damaged, for an operator.
+"""Examines one object, intact or damaged, for an operator.
 
 look_at() reads the frame: the first and the last bytes, and the index.  scan() then reads the
 batches of a stretch, in reads of READ_BYTES, so an object may have any size.  Both report damage
-and continue after it as far as they can.  A fetch refuses an object with a wrong CRC; these show
-all of its parts that can be read.
+and continue after it as far as they can.  A fetch refuses an object with a wrong CRC, but these two
+functions show all parts of it that can be read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tidegate_storage.objects.wal_format import Slice, WalIdentity
 from tidegate_storage.stores.object_store import Buffer
 
 READ_BYTES: Final = 1 << 20
-# More than the index of the largest possible object.
+# Larger than the index of the largest possible object.
 MAX_INDEX_BYTES: Final = 256 << 20
 MAX_PROBLEMS: Final = 100
 _TRAILER_BYTES: Final = wal_format.TRAILER.size
@@ -40,12 +40,15 @@ class ByteSource(Protocol):
         ...
 
     async def read(self, start: int, length: int) -> Buffer:
-        """Return exactly `length` bytes; length: 1 at least."""
+        """Return exactly `length` bytes; length: at least 1."""
         ...
 
 
 class Stretch(NamedTuple):
-    """Consecutive batches.  entry: the index entry about them; None if the index is unreadable."""
+    """Consecutive batches.
+
+    entry: the index entry of these batches; None if the index is unreadable.
+    """
 
     position: int
     length: int
@@ -53,7 +56,7 @@ class Stretch(NamedTuple):
 
 
 class SegmentPlace(NamedTuple):
-    """The partition and offsets that a segment holds.  next_offset: -1 if it is not known."""
+    """The partition and offsets that a segment holds.  next_offset: -1 if not known."""
 
     topic_id: bytes
     partition: int
@@ -65,8 +68,8 @@ class SegmentPlace(NamedTuple):
 class Frame:
     """The facts in an object's frame.
 
-    version: major, minor.  identity: of a WAL object; place: of a segment.  index_check: of a
-    segment, to compare with the one in the cluster state.
+    version: major, minor.  identity: set for a WAL object; place: set for a segment.  index_check:
+    the check value of a segment's index, to compare with the one in the cluster state.
     """
 
     kind: str
@@ -82,14 +85,14 @@ class Frame:
 
 @dataclass(slots=True)
 class Scanned:
-    """The contents of a stretch.  batches, records: only whole ones are counted."""
+    """The contents of a stretch.  batches, records: counts of undamaged ones."""
 
     batches: int = 0
     records: int = 0
     problems: list[str] = field(default_factory=list[str])
 
     def add(self, problem: str) -> None:
-        """Note a problem; those after the first MAX_PROBLEMS are dropped."""
+        """Note a problem; problems after the first MAX_PROBLEMS are dropped."""
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(problem)
 
@@ -115,7 +118,7 @@ async def look_at(source: ByteSource) -> Frame:
 
 
 def _kind(head: Buffer, tail: Buffer) -> str:
-    """Return the kind of an object by either of its ends: the other one may be damaged."""
+    """Return the kind of an object, from its first or last bytes: one end may be damaged."""
     for kind, module in (("wal", wal_format), ("segment", segment_format)):
         is_begun = bytes(head[: len(module.MAGIC)]) == module.MAGIC
         if is_begun or bytes(tail[-len(module.END_MAGIC) :]) == module.END_MAGIC:
@@ -185,7 +188,7 @@ def _part(data: Buffer, length: int) -> Buffer:
     """Return the first bytes of an end.
 
     Raises:
-      CorruptObject: there are fewer.
+      CorruptObject: the end has fewer bytes.
     """
     if len(data) < length:
         raise CorruptObject("the object was cut: it is too short for its header and trailer")
@@ -209,7 +212,7 @@ def _give_up(frame: Frame, start: int, error: CorruptObject, end: int | None = N
 async def scan(
     source: ByteSource, stretch: Stretch, on_batch: Callable[[SeenBatch], object]
 ) -> Scanned:
-    """Read a stretch; call on_batch for each batch, also if its CRC is wrong."""
+    """Read a stretch; call on_batch for each batch, even if its CRC is wrong."""
     end = stretch.position + stretch.length
     batches = BatchScan(stretch.position, end)
     found = Scanned()
@@ -235,7 +238,7 @@ def _add_lost(found: Scanned, lost: NoBatch) -> None:
 
 @dataclass(slots=True)
 class _Order:
-    """Checks the CRCs of batches, and the order of those of a chunk."""
+    """Checks the CRCs of batches, and the order of the batches of a chunk."""
 
     entry: Slice | Chunk | None
     found: Scanned

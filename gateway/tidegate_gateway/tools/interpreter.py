@@ -1,8 +1,8 @@
 """The Python that runs this: whether it was built with profile-guided optimisation.
 
-As a program, for .ci/venv.sh and for any Python, it prints how suitable its Python is to make an
-environment from: 3 is best.  It fails where that is not possible, and with an argument, a version
-such as 3.11.7, if its Python is older than that.
+.ci/venv.sh runs this module as a program with any Python.  It prints how suitable this Python is to
+make an environment from: 3 is best.  It fails if this Python cannot make an environment, or is
+older than the version given as an argument, such as 3.11.7.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ OLDEST = (3, 11)
 def is_optimised() -> bool:
     """Return whether profiles optimised the interpreter's build, which makes it 1.2 times as fast.
 
-    Debian builds with profiles, but without the option; it empties the variable of their flags.
+    Debian builds with profiles, but without the configure option; there the variable of the profile
+    flags is empty.
     """
     options = str(sysconfig.get_config_var("CONFIG_ARGS") or "")
     is_of_debian = sysconfig.get_config_var("PGO_PROF_USE_FLAG") == ""
@@ -27,7 +28,7 @@ def is_optimised() -> bool:
 
 
 def compiles() -> bool:
-    """Return whether Python's headers are there; True if there is no C compiler to need them."""
+    """Return whether Python's headers exist; True if no C compiler exists that would need them."""
     compilers = (os.environ.get("CC"), sysconfig.get_config_var("CC"), "cc", "gcc")
     if not any(shutil.which(str(each).split()[0]) for each in compilers if each):
         return True
@@ -35,10 +36,11 @@ def compiles() -> bool:
 
 
 def rank() -> int:
-    """Return how suitable this Python is for an environment: compiled loops count more.
+    """Return how suitable this Python is for an environment; that it can compile counts most.
 
     Raises:
-      ModuleNotFoundError: it makes no environments; Debian has them in a package of their own.
+      ModuleNotFoundError: this Python cannot make environments; Debian has venv in a separate
+        package.
     """
     for name in ("venv", "ensurepip"):
         if find_spec(name) is None:

@@ -1,4 +1,4 @@
-"""Lists the skipped runs that are kept, and reads them: which of them can be brought back?"""
+"""Lists the skipped runs that are kept, and reads them to find out which can be brought back."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from .readability import WORKERS, Problem, ReadabilityCheck
 class KeptRun:
     """A skipped run.
 
-    partition: number; index: of the partition in its topic.  records: how many come back with it.
-    problem: of reading it, None for none; reason: of the problem.
+    partition: the partition's number; index: the partition's index in its topic.  records: how many
+    records come back with the run.  problem: found by reading the run; None if it can be read.
+    reason: the reason of the problem.
     """
 
     partition: int
@@ -34,8 +35,9 @@ class KeptRun:
 class Ended:
     """The result of bringing runs back, or of giving them up.
 
-    done: the runs that were.  unreadable: the runs that could not be read.  is_compacted: whether
-    some stay as their topic is compacted.  The others changed meanwhile: check again.
+    done: the runs that were brought back or given up.  unreadable: the runs that could not be read.
+    is_compacted: whether some runs stay skipped because their topic is compacted.  All other runs
+    changed meanwhile; check again.
     """
 
     done: list[KeptRun] = field(default_factory=list[KeptRun])
@@ -46,7 +48,7 @@ class Ended:
 def kept_runs(
     coordinator: Coordinator, check: ReadabilityCheck, partitions: Sequence[int]
 ) -> list[KeptRun]:
-    """Return the kept runs of partitions, given by number, in the order of offsets."""
+    """Return the kept runs of partitions, in the order of offsets; partitions: by number."""
     found: list[KeptRun] = []
     for number in partitions:
         partition = coordinator.state.partitions.get(number)
@@ -66,7 +68,7 @@ async def read_kept(
 ) -> list[KeptRun]:
     """Read and verify kept runs; return them with their problems.
 
-    on_progress: called with the bytes of each run.
+    on_progress: called with the size of each run.
     """
     read = list(runs)
     waiting = iter(list(enumerate(runs)))
@@ -75,7 +77,8 @@ async def read_kept(
         for at, each in waiting:
             partition = coordinator.state.partitions.get(each.partition)
             if partition is None or each.row.is_marker:
-                continue  # the rule says that the topic was deleted; a marker lies in no object
+                # the rules will answer that the topic was deleted; a marker is in no object
+                continue
             problem, reason = await check.read_patiently(partition, each.row)
             read[at] = replace(each, problem=problem, reason=reason)
             if on_progress is not None:

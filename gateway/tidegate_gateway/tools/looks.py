@@ -1,7 +1,7 @@
-"""Looks at lost runs, and at others, again and again: the evidence that proof.py judges.
+"""Looks repeatedly at lost runs and at other runs, to gather the evidence that proof.py judges.
 
-Each look opens the store again, so that it has connections of its own.  The looks share their
-answers, so a read that differs from one of an earlier look is noticed.
+Each look opens the store again, so that it uses new connections.  The looks share their answers, so
+a read that differs from an earlier look's read is noticed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .witness import Answers, Witness
 
 OnLook = Callable[[int, float], None]
 """Called before each look with its number, from 1 on, and the seconds that it waits first."""
-# Partitions of other topics of which a look reads a run.
+# How many other partitions a look reads one run of.
 OTHER_PARTITIONS: Final = 32
 MAX_PARTITIONS: Final = 1000
 
@@ -35,7 +35,7 @@ class Looks:
 
     Args:
       fresh: opens the store over new connections; the looks close it.
-      answers: those of earlier reads.
+      answers: the answers of earlier reads.
     """
 
     def __init__(
@@ -48,9 +48,9 @@ class Looks:
     async def gather(
         self, wanted: Sequence[BadRun], found: Found, seconds: float, on_look: OnLook
     ) -> Evidence:
-        """Look at the wanted runs, and at readable ones, for so many seconds.
+        """Look at the wanted runs, and at readable runs, over this number of seconds.
 
-        Runs that are merged or expire meanwhile are left out: the rules skip none of them.
+        Runs that are merged or expire meanwhile are left out, since the rules refuse to skip them.
 
         Raises:
           StoreUnavailable, StoreMisconfigured, TimelineOver: as check_owner().
@@ -93,14 +93,14 @@ class Looks:
     async def _opened(self) -> AsyncGenerator[tuple[ObjectStore, ReadabilityCheck], None]:
         store = Witness(self._fresh(), self._answers)
         try:
-            # A cache of 0 bytes: runs in memory prove nothing about the store.
+            # A cache of 0 bytes: reads from memory would prove nothing about the store.
             reader = LogReader(self._coordinator, store, RangeCache[object](0))
             yield store, ReadabilityCheck(self._coordinator, store, reader)
         finally:
             await store.aclose()
 
     def _others(self, bad: Sequence[Place], found: Found) -> list[Place]:
-        """Return readable runs, and the newest ones of other partitions."""
+        """Return the sampled readable runs, and the newest run of each of some other partitions."""
         partitions = islice(self._coordinator.state.partitions.values(), MAX_PARTITIONS)
         met = {number for number, _ in (*bad, *found.sample)}
         with_runs = (each for each in partitions if each.number not in met and len(each.runs))

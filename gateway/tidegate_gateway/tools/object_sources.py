@@ -27,14 +27,14 @@ class StoredObject:
 
 
 async def stored_object(store: ObjectStore, key: str) -> StoredObject:
-    """Find an object by listing, since only a list gives its size.
+    """Find an object by a LIST, since only a LIST returns its size.
 
     Raises:
       NoSuchObject: no object has this key.
       StoreUnavailable: try again later.
     """
     folder = key[: key.rindex("/") + 1] if "/" in key else ""
-    # Start the list shortly before the key, so that the key is on its first page.
+    # Start the LIST shortly before the key, so that the key is on the first page.
     after = key[:-1] if len(key) - len(folder) > 1 else ""
     while page := await store.list(folder, start_after=after):
         for info in page:
@@ -49,7 +49,7 @@ async def stored_object(store: ObjectStore, key: str) -> StoredObject:
 class Windowed:
     """A ByteSource that reads ahead, for callers that read small parts in order.
 
-    size: the least that one read of the source asks for, in bytes.
+    size: the least number of bytes that one read of the source requests.
     """
 
     def __init__(self, source: ByteSource, size: int) -> None:

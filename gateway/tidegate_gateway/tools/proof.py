@@ -1,12 +1,12 @@
-"""The proof that a repair needs before it skips records: they are lost, and the store is well.
+"""The proof that a repair needs before it skips records: they are lost, and the store works.
 
-A store that is ill answers 404 for objects that it holds, or returns wrong bytes, now and then.  A
-run therefore counts as lost only if several looks, with minutes in between and each over new
-connections, all see the same: GET, HEAD and LIST do not find the object, or the same bytes come
-each time and are not the committed ones.  Each look also reads other runs.  If one answer differs
-from an earlier one, the repair skips nothing.
+A faulty store may now and then answer 404 for objects that it holds, or return wrong bytes.  A run
+therefore counts as lost only if several looks all see the same.  The looks are spread over minutes,
+and each uses new connections.  Either GET, HEAD and LIST do not find the object, or each look reads
+the same bytes, which are not the committed ones.  Each look also reads other runs.  If one answer
+differs from an earlier answer to the same request, the repair skips nothing.
 
-No I/O: tools/looks.py looks, and this module decides.
+No I/O: tools/looks.py does the reads, and this module decides.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .readability import Problem, Sight
 
 LOOKS: Final = 4
 DEFAULT_PROOF_SECONDS: Final = 180.0
-# A loss above both bounds is rather a mistake in the command, or an outage of the store.
+# If a loss exceeds both limits, a mistake in the command or an outage of the store is more likely.
 FEW_LOST: Final = 3
 MAX_LOST_PERCENT: Final = 5
 
@@ -41,7 +41,7 @@ def verdict(sights: Sequence[Sight]) -> Verdict:
     single = {_judge(each) for each in sights}
     if len(single) == 1:
         return single.pop()
-    # A contradiction counts, whatever else was silent.
+    # A contradiction decides, even if the store did not answer some looks.
     return Verdict.UNSTEADY if len(single - {Verdict.SILENT}) > 1 else Verdict.SILENT
 
 
@@ -72,7 +72,7 @@ class Refusal(Enum):
 
     @property
     def is_about_the_store(self) -> bool:
-        """Return whether it is unknown which records are lost."""
+        """Return whether the store's answers do not tell which records are lost."""
         return self is not Refusal.MANY
 
 
@@ -81,9 +81,8 @@ class Evidence:
     """The result of all looks.
 
     wanted: a verdict for each run to be skipped.  others: for each other run that the looks read.
-    contradictions: answers that differed from an earlier answer to the same request.
-    objects, lost_objects: how many objects hold the topic's records, and how many of them hold a
-      wanted run.
+    contradictions: answers that differed from an earlier answer to the same request.  objects: how
+    many objects hold the topic's records.  lost_objects: how many of these hold a wanted run.
     """
 
     wanted: tuple[Verdict, ...]
@@ -94,7 +93,7 @@ class Evidence:
 
 
 def refusal(evidence: Evidence, *, even_if_many: bool) -> Refusal | None:
-    """Return why nothing may be skipped; None if the wanted runs may be."""
+    """Return why nothing may be skipped; None if the wanted runs may be skipped."""
     seen = Counter((*evidence.wanted, *evidence.others))
     if evidence.contradictions or seen[Verdict.UNSTEADY] or Verdict.WELL in evidence.wanted:
         return Refusal.UNSTEADY
@@ -106,10 +105,10 @@ def refusal(evidence: Evidence, *, even_if_many: bool) -> Refusal | None:
 
 
 def is_many(lost: int, objects: int) -> bool:
-    """Return whether so many of the objects are lost that an operator must say so again."""
+    """Return whether so many objects are lost that the operator must set --even-if-many."""
     return lost > FEW_LOST and lost * 100 > objects * MAX_LOST_PERCENT
 
 
 def pauses(seconds: float) -> Iterable[float]:
-    """Return the pause before each look, of a proof that takes this long."""
+    """Return the pause before each look, for a proof that takes `seconds`."""
     return (0.0, *(seconds / (LOOKS - 1) for _ in range(LOOKS - 1)))

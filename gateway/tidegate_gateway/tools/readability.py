@@ -1,7 +1,7 @@
-"""Checks which of the records that the cluster state names can still be read.
+"""Checks which records in the cluster state can still be read.
 
 The check reads each run as a fetch does, and verifies it.  A run counts as missing or damaged only
-if two reads find it so, and the log is read to its end in between: a merge may have moved the
+if two reads find this.  Between them the log is read to its end, since a merge may have moved the
 records.  If the store does not answer, the run's problem is UNKNOWN.
 """
 
@@ -36,15 +36,15 @@ WORKERS: Final = 8
 ATTEMPTS: Final = 4
 FIRST_RETRY_SECONDS: Final = 0.5
 SECOND_LOOK_SECONDS: Final = 0.5
-# How often the check reads a place again because its runs were merged meanwhile.
+# How often the check reads the same offsets again because their runs were merged meanwhile.
 MAX_CHANGES: Final = 10
-# After so many runs with an unknown result the check ends.
+# After this number of runs with an unknown result the check ends.
 MAX_UNKNOWN: Final = 16
-# From so many objects on, a loss of more than nine tenths points to a wrong store.
+# If there are at least this many objects, a loss of more than nine tenths points to a wrong store.
 FEW_OBJECTS: Final = 10
 
 
-# How many of the readable runs a proof reads again, at least, if there are as many.
+# The least number of readable runs that a proof reads again, if there are as many.
 SAMPLE: Final = 32
 
 Place: TypeAlias = tuple[int, RunRow]
@@ -63,8 +63,8 @@ class Problem(Enum):
 class Sight:
     """One look at a run.
 
-    problem: of reading it.  is_listed, exists: whether LIST and HEAD know the object; None if
-    the store did not answer.
+    problem: found by reading the run.  is_listed, exists: whether LIST and HEAD find the object;
+    None if the store did not answer.
     """
 
     problem: Problem | None
@@ -76,7 +76,8 @@ class Sight:
 class BadRun:
     """A run that could not be read.
 
-    partition: number; index: of the partition in its topic.  lost: how many of its records.
+    partition: the partition's number; index: the partition's index in its topic.  lost: how many
+    records are lost.
     """
 
     partition: int
@@ -92,11 +93,11 @@ class BadRun:
 class Found:
     """The result of a check.
 
-    runs, bytes: checked.  is_complete: whether all runs were checked.
-    bad: in the order of offsets; unknown_count: of bad.
-    objects: numbers of the objects that hold the runs.
-    unsteady: runs that could not be read, and could be a moment later.
-    sample: some of the runs that can be read, each with its partition's number.
+    runs, bytes: the number of runs and bytes checked.  is_complete: whether all runs were checked.
+    bad: the unreadable runs, in the order of offsets; unknown_count: how many of them have an
+    unknown problem.  objects: numbers of the objects that hold the runs.  unsteady: how many runs
+    could not be read at first, but a moment later.  sample: some of the runs that can be read, each
+    with its partition's number.
     """
 
     runs: int = 0
@@ -111,7 +112,10 @@ class Found:
     _seen: int = 0
 
     def add_good(self, place: Place) -> None:
-        """Note a run that can be read: one of each so many goes into the sample."""
+        """Note a run that can be read; put every n-th one into the sample.
+
+        n doubles each time that the sample is full.
+        """
         self._seen += 1
         if self._seen % self._stride:
             return
@@ -137,7 +141,7 @@ class Found:
 
     @property
     def present(self) -> int:
-        """How many of the objects exist, whole or damaged."""
+        """The number of objects that exist, intact or damaged."""
         absent = {
             each.row.object_number for each in self.bad if each.problem is not Problem.CORRUPT
         }
@@ -145,9 +149,10 @@ class Found:
 
     @property
     def looks_like_the_wrong_store(self) -> bool:
-        """Whether so few objects exist that the rest is probably in another store, not lost.
+        """Whether so few objects exist that the others are probably not lost, but in another store.
 
-        The cluster's owner marker proves nothing: a gateway may have written it to a wrong store.
+        The cluster's owner marker proves nothing here: a gateway may have written it to a wrong
+        store.
         """
         count = len(self.objects)
         return count >= FEW_OBJECTS and self.present * 10 < count
@@ -157,7 +162,7 @@ class ReadabilityCheck:
     """Checks whole partitions.
 
     Args:
-      reader: its cache must keep nothing, as runs in memory prove nothing about the store.
+      reader: its cache must keep nothing, as reads from memory prove nothing about the store.
     """
 
     def __init__(self, coordinator: Coordinator, store: ObjectStore, reader: LogReader) -> None:
@@ -170,7 +175,7 @@ class ReadabilityCheck:
     ) -> Found:
         """Check all runs that these partitions hold now.
 
-        partitions: by their numbers.  on_progress: called with the bytes of each run checked.
+        partitions: their numbers.  on_progress: called with the size of each checked run.
         """
         found = Found()
         places = self._places(partitions)
@@ -198,9 +203,9 @@ class ReadabilityCheck:
         return found
 
     async def is_unreadable(self, bad: BadRun) -> bool:
-        """Check one run again; True if it cannot be read, or is no longer live.
+        """Check one run again; return True if it cannot be read, or is no longer live.
 
-        The rules refuse to skip a run that is no longer live.
+        If it is no longer live, the rules will refuse to skip it.
         """
         partition = self._coordinator.state.partitions.get(bad.partition)
         if partition is None or not self._is_live(bad.partition, bad.row):
@@ -226,7 +231,7 @@ class ReadabilityCheck:
         return partition.runs[at] if at < len(partition.runs) else None
 
     async def _look_between(self, number: int, offset: int, end: int, found: Found) -> list[BadRun]:
-        """Check the runs that hold these offsets now: merges may change them meanwhile."""
+        """Check the runs that now hold these offsets; merges may change the runs meanwhile."""
         bad: list[BadRun] = []
         changes = 0
         while (row := self._row_from(number, offset)) is not None and row.base_offset < end:
@@ -251,13 +256,13 @@ class ReadabilityCheck:
     async def _look_twice(
         self, partition: Partition, row: RunRow, found: Found
     ) -> tuple[Problem | None, str]:
-        """Return the run's problem, None for none, and the reason.
+        """Return the run's problem, or None, and the reason.
 
-        A problem is checked a second time with the log read to its end, unless the run is no longer
-        live then.
+        If the run is missing or damaged, the log is read to its end.  If it is still live then, it
+        is read a second time.
         """
         if row.is_marker:
-            return None, ""  # it lies in no object
+            return None, ""  # it is in no object
         first = await self.read_patiently(partition, row)
         if first[0] in (None, Problem.UNKNOWN):
             return first
@@ -298,7 +303,7 @@ class ReadabilityCheck:
             return None
 
     async def read_patiently(self, partition: Partition, row: RunRow) -> tuple[Problem | None, str]:
-        """Read and verify a run, live or not; return its problem, None for none, and the reason."""
+        """Read and verify a run, live or not; return its problem, or None, and the reason."""
         delay = FIRST_RETRY_SECONDS
         for left in reversed(range(ATTEMPTS)):
             if self._is_collected(row):
@@ -328,10 +333,11 @@ class ReadabilityCheck:
             await self._reader.run_at(partition, part)
 
     async def _is_cut(self, row: RunRow) -> tuple[Problem, str] | None:
-        """Return the problem if the object is cut or gone; None if that is not the cause.
+        """Return the problem if the object is truncated or missing; None if that is not the cause.
 
-        A range read beyond the end of a cut object fails like a store that does not answer.  A WAL
-        object must reach only to the run's end: its footer is not needed to read the run.
+        A range read beyond the end of a truncated object fails in the same way as a read of a store
+        that does not answer.  A WAL object only needs to be complete up to the run's end, since
+        reading the run does not need the footer.
         """
         if self._is_collected(row):
             return _COLLECTED

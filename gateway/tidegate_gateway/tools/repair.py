@@ -1,8 +1,8 @@
 """Finds runs that cannot be read, skips them, and brings them back: `tidegate topic repair`.
 
-Only runs that were shown to the operator are skipped, and only after a proof (proof.py).  If runs
+A run is skipped only if it was shown to the operator, and only after a proof (proof.py).  If runs
 are merged or expire between the check and the operator's consent, their partitions are checked
-again, and new runs need a proof of their own.
+again, and runs found then need a new proof.
 
 Skipped runs are brought back only if they are read and verified twice, the second time over new
 connections, just before they are proposed.
@@ -35,9 +35,9 @@ from .readability import WORKERS, BadRun, Found, ReadabilityCheck
 from .stretches import proposed, stretches
 from .witness import Answers, Witness
 
-# Of one proposal.
+# The limit of one proposal.
 MAX_STRETCHES: Final = 200
-# How often runs that changed meanwhile are checked again.
+# How often runs are checked again because they changed meanwhile.
 ROUNDS: Final = 5
 
 
@@ -45,8 +45,9 @@ ROUNDS: Final = 5
 class Skipped:
     """The result of skipping.
 
-    done: the runs skipped.  found: of the last check, None if none was necessary.  left: runs that
-    still cannot be read.  refusal: why these were not skipped, if a proof failed.
+    done: the skipped runs.  found: the result of the last repeated check; None if none was
+    necessary.  left: runs that still cannot be read.  refusal: if a proof failed, why these runs
+    were not skipped.
     """
 
     done: list[BadRun] = field(default_factory=list[BadRun])
@@ -59,7 +60,8 @@ class Skipped:
 class Demands:
     """The conditions under which an operator accepts a proof.
 
-    seconds: from the first look to the last.  even_if_many: skip the runs even if many are lost.
+    seconds: the time from the first look to the last.  even_if_many: skip the runs even if many are
+    lost.
     """
 
     seconds: float = DEFAULT_PROOF_SECONDS
@@ -67,15 +69,15 @@ class Demands:
 
 
 def _ignore(number: int, pause: float) -> None:
-    """The look is not shown."""
+    """Show nothing for a look."""
 
 
 class Repair:
     """Checks and skips; see the module's head.
 
     Args:
-      coordinator: its state must hold the log so far; the caller runs its run().
-      store: the cluster's, as check_owner() has confirmed.
+      coordinator: its state must be caught up with the log; the caller runs its run().
+      store: the cluster's store, as check_owner() has confirmed.
       fresh: opens the same store over new connections.
       demands: see Demands.
     """
@@ -99,7 +101,7 @@ class Repair:
         self._store = store
         self._rng = rng
         self._software_version = software_version
-        # A cache of 0 bytes: runs in memory prove nothing about the store.
+        # A cache of 0 bytes: reads from memory would prove nothing about the store.
         reader = LogReader(coordinator, store, RangeCache[object](0))
         self._check = ReadabilityCheck(coordinator, store, reader)
 
@@ -112,7 +114,7 @@ class Repair:
     async def prove(
         self, wanted: Sequence[BadRun], found: Found, on_look: OnLook = _ignore
     ) -> Refusal | None:
-        """Look again at runs that a check found; return why they may not be skipped.
+        """Look again at runs that a check found; return why they may not be skipped, or None.
 
         Raises:
           CoordinatorUnavailable, TimelineOver, StoreUnavailable: nothing is proven.
@@ -123,13 +125,13 @@ class Repair:
     async def skip(
         self, wanted: Sequence[BadRun], partitions: Sequence[int], on_look: Callable[[Found], None]
     ) -> Skipped:
-        """Skip the runs that a check of these partitions found, and that prove() has proven.
+        """Skip the runs that a check of these partitions found, and that prove() confirmed as lost.
 
-        on_look: called with the result if the partitions are checked again.
+        on_look: called with the result each time the partitions are checked again.
 
         Raises:
-          CoordinatorUnavailable, ProposalFailed, TimelineOver, StoreUnavailable: only some runs may
-            be skipped; check again.
+          CoordinatorUnavailable, ProposalFailed, TimelineOver, StoreUnavailable: perhaps only some
+            runs are skipped; check again.
         """
         skipped = Skipped()
         confirmed = wanted
@@ -149,7 +151,7 @@ class Repair:
         return skipped
 
     async def _still_bad(self, wanted: Sequence[BadRun]) -> list[BadRun]:
-        """Check again: since the operator was asked, objects may have been put back."""
+        """Check the runs again: objects may have been put back since the operator was asked."""
         still: dict[int, BadRun] = {}
         waiting = iter(enumerate(wanted))
 
@@ -164,7 +166,7 @@ class Repair:
         return [still[at] for at in sorted(still)]
 
     async def _skip_once(self, wanted: Sequence[BadRun], skipped: Skipped) -> bool:
-        """Propose to skip the runs; return whether some were not skipped, as they changed."""
+        """Propose to skip the runs; return whether some were not skipped because they changed."""
         state = self._coordinator.state
         # Another cluster or timeline may own the store by now.
         await check_owner(self._store, state.cluster_id, timeline=state.timeline)
@@ -182,7 +184,7 @@ class Repair:
         return has_changed
 
     def kept(self, partitions: Sequence[int]) -> list[KeptRun]:
-        """Return the skipped runs that are kept, unread."""
+        """Return the skipped runs that are kept, without reading them."""
         return kept_runs(self._coordinator, self._check, partitions)
 
     async def read_kept(
@@ -192,11 +194,11 @@ class Repair:
         return await read_kept(self._coordinator, self._check, runs, on_progress)
 
     async def bring_back(self, wanted: Sequence[KeptRun], *, even_if_compacted: bool) -> Ended:
-        """Read kept runs once more, and put those back that can be read.
+        """Read kept runs once more, and bring back the runs that can be read.
 
         Raises:
-          CoordinatorUnavailable, ProposalFailed, TimelineOver, StoreUnavailable: only some runs may
-            be back; check again.
+          CoordinatorUnavailable, ProposalFailed, TimelineOver, StoreUnavailable: perhaps only some
+            runs are back; check again.
         """
         store = self._fresh()
         try:
@@ -211,7 +213,7 @@ class Repair:
         return ended
 
     async def give_up(self, wanted: Sequence[KeptRun]) -> Ended:
-        """Keep runs no longer.
+        """Give kept runs up, so that they can never be brought back.
 
         Raises:
           CoordinatorUnavailable, ProposalFailed, TimelineOver, StoreUnavailable: as bring_back().
@@ -252,7 +254,7 @@ class Repair:
 
 
 def _within(found: Sequence[BadRun], confirmed: Sequence[BadRun]) -> list[BadRun]:
-    """Return the runs that lie within a confirmed run."""
+    """Return the runs that are within a confirmed run."""
     by_partition: defaultdict[int, list[BadRun]] = defaultdict(list)
     for each in sorted(confirmed, key=_base_offset):
         by_partition[each.partition].append(each)

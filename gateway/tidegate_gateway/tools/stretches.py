@@ -1,4 +1,4 @@
-"""Groups adjacent runs, so that a repair proposes each group at once."""
+"""Groups adjacent runs, so that a repair proposes each group as one item."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Some = TypeVar("Some", bound=Placed)
 
 
 def stretches(runs: Sequence[Some]) -> list[list[Some]]:
-    """Group adjacent runs, to propose each group at once; they are in the order of offsets."""
+    """Return groups of adjacent runs; the runs must be in the order of offsets."""
     found: list[list[Some]] = []
     for each in runs:
         if found and _follows(found[-1], each):
@@ -49,5 +49,5 @@ def _follows(stretch: Sequence[Placed], each: Placed) -> bool:
 
 
 def proposed(stretch: Sequence[Placed]) -> Unreadable:
-    """Return a stretch as the rules take it."""
+    """Return a stretch in the form that proposals take."""
     return Unreadable(stretch[0].partition, tuple(each.row for each in stretch))

@@ -1,7 +1,7 @@
 """An object store that notices answers which contradict an earlier answer to the same request.
 
-Objects never change and keys never return, so two reads of a range give the same bytes, and an
-object that was missing stays missing.
+Objects never change and keys are never used again.  So two reads of a range return the same bytes,
+and a missing object stays missing.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from tidegate_storage.stores.object_store import (
     object_exists,
 )
 
-# About 20 MB; reads of more ranges are not compared.
+# This takes about 20 MB; reads of further ranges are not compared.
 MAX_RANGES: Final = 100_000
 
 
 class Answers:
-    """The answers so far, which several witnesses share.  contradictions: how many differed."""
+    """The answers so far, which several witnesses share.
+
+    contradictions: how many answers differed.
+    """
 
     def __init__(self) -> None:
         self.contradictions = 0
@@ -31,7 +34,7 @@ class Answers:
         self._missing: set[str] = set()
 
     def found(self, key: str, start: int, body: Buffer) -> None:
-        """Note the bytes of a range; the whole object has start -1."""
+        """Note the bytes of a range; start: -1 for a read of the whole object."""
         place, checksum = (key, start, len(body)), crc32(body)
         before = self._checksums.get(place, checksum)
         self.contradictions += key in self._missing or before != checksum
@@ -45,7 +48,7 @@ class Answers:
 
 
 class Witness:
-    """See the module's head; all other calls go to the store as they are."""
+    """See the module's docstring; all other calls go to the store unchanged."""
 
     def __init__(self, store: ObjectStore, answers: Answers) -> None:
         self._store = store

@@ -1,1 +1,1 @@
-"""Creates topics and looks up their names, for several kinds of requests."""
+"""Creates topics and looks up topic names, for several kinds of requests."""

@@ -1,9 +1,9 @@
 """Logs what clients did to topics, configs and groups: one line at level INFO for each request.
 
-It answers an operator's later question, such as which client deleted a topic: the line has the
-client's id and address.  Only changes that the answer confirms are logged, no refusals and no
-validate_only.  If a request has many names, the line has the first ones and their number.  The rows
-of the APIs (feature.py) name the functions that find what a request changed.
+With it an operator can later find out which client deleted a topic, for example: the line has the
+client's id and address.  Only changes that the answer confirms are logged, not refusals and not
+validate_only requests.  If a request has many names, the line has the first names and the total
+number.  The rows of the APIs (feature.py) name the functions that find what a request changed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ MAX_NAMES: Final = 20
 
 
 class Act(NamedTuple):
-    """A change by a client.  what: such as "topics deleted".  names: of all changed resources."""
+    """A change by a client.
+
+    what: such as "topics deleted".  names: the names of all changed resources.
+    """
 
     what: str
     names: list[str]
@@ -38,23 +41,24 @@ def note_act(call: Call, act: Act | None, *, is_audited: bool) -> None:
 
 
 def tell_act(call: Call, act: Act, *, is_audited: bool = True) -> None:
-    """Write the log line of an act, and that of the audit log."""
+    """Write an act to the log, and to the audit log."""
     more = {"count": len(act.names)} if len(act.names) > MAX_NAMES else {}
     peer = f"{call.peer.host}:{call.peer.port}"
     names = act.names[:MAX_NAMES]
     _log.info(act.what, names=names, client_id=call.client_id, peer=peer, **act.fields, **more)
     if not is_audited:
         return
-    # In as many lines as it takes: no change can hide behind others.
+    # As many lines as the names need, so that no change is left out.
     for first in range(0, len(act.names), MAX_ITEMS):
         part = act.names[first : first + MAX_ITEMS]
         _note(call, act.what, {"names": part, **act.fields})
 
 
 def note_unknown(api_key: int, call: Call) -> None:
-    """Write to the audit log that a request may have been done: no answer tells what it changed.
+    """Write to the audit log that a request may have been done.
 
-    The log did not answer, or the connection broke meanwhile.
+    No answer tells what it changed, since the log did not answer, or the connection broke
+    meanwhile.
     """
     _note(call, "perhaps done", {"api": APIS[api_key].name})
 

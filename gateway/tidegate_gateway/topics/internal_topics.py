@@ -2,9 +2,9 @@
 
 Tidegate keeps group offsets and transactions in the metadata log, not in topics.  But clients and
 tools expect to see `__consumer_offsets` after the first FindCoordinator of a group, and
-`__transaction_state` after that of a transactional id.  So the gateway creates them then, as Kafka
-does.  `__consumer_offsets` can be read (decision 38), `__transaction_state` stays empty, and
-clients may write to neither.
+`__transaction_state` after that of a transactional id.  So the gateway creates them at that time,
+as Kafka does.  `__consumer_offsets` can be read (decision 38), and `__transaction_state` stays
+empty.  Clients cannot write to either topic.
 """
 
 from __future__ import annotations
@@ -77,7 +77,10 @@ class InternalTopics:
         self._new_topic_id = new_topic_id
 
     async def ensure(self, name: str) -> None:
-        """Create the topic if it does not exist.  If that fails, log it: no request needs it."""
+        """Create the topic if it does not exist.
+
+        A failure is only logged, since no request needs the topic.
+        """
         if name in self._coordinator.state.topics.by_name:
             return
         topic = _MAKE[name](self._settings, self._new_topic_id())

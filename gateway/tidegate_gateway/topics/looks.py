@@ -1,11 +1,11 @@
 """Looks up the names of an administrative request, so that a late proposal changes nothing.
 
-A request may be decided late: the append of its proposal got CONFLICT, or the proposal waited at
-the leading gateway, or this process stood still.  Meanwhile its client may have continued through
-another gateway, and deleted the topic of that name, or set a config again.  So this module reads
-the log to its end and turns names into ids, and the proposal carries that position.  If an item
-changed after the position, the rules refuse it.  The gateway then looks it up and proposes it
-again, but only soon after the client's request.  See decision 22.
+A proposal may be decided late: its append got CONFLICT, or it waited at the leading gateway, or
+this process stood still.  Meanwhile the client may have used another gateway to delete the topic of
+that name, or to set a config again.  So this module reads the log to its end and turns names into
+ids, and the proposal carries the log position of this look.  If an item changed after the position,
+the rules refuse it.  The gateway then looks the item up and proposes it again, but only while the
+client probably still waits.  See decision 22.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ Answers = TypeVar("Answers")
 
 
 class Look:
-    """The names of one client's request, looked up.  Made when the gateway begins the request."""
+    """The looked-up names of one client's request.
+
+    It is made when the gateway begins the request.
+    """
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
@@ -48,7 +51,7 @@ class Look:
         return trio.current_time() > self._until or self._coordinator.standstill.is_recent
 
     def check(self) -> None:
-        """Check that the client probably still waits; take this replica's position as `seen`.
+        """Check that the client probably still waits, and take this replica's position as `seen`.
 
         Raises:
           CoordinatorUnavailable: the client may no longer wait.  Nothing was proposed.
@@ -70,11 +73,11 @@ class Look:
         self._topics = {name: by_name.get(name) for name in names}
 
     def topic(self, name: str) -> Topic | None:
-        """Return the topic that had a name at take(); None for none."""
+        """Return the topic that had a name at take(); None if there was none."""
         return self._topics[name]
 
     def topic_ids(self, names: Iterable[str]) -> dict[str, bytes]:
-        """Return the ids of topics at take(), by name; b"" for none."""
+        """Return the ids of topics by name, as of take(); b"" for a topic that did not exist."""
         found = ((name, self._topics[name]) for name in names)
         return {name: topic.topic_id if topic is not None else b"" for name, topic in found}
 
@@ -86,12 +89,12 @@ class Look:
     ) -> list[Answer]:
         """Propose items as they were looked up; result[i] belongs to items[i].
 
-        A large request is proposed in parts, with one call for each.  All carry the same `seen`,
-        since the last may be proposed long after the client's request.
+        A large request is proposed in parts, with one call for each.  All parts carry the same
+        `seen`, since the last part may be proposed long after the client's request.
 
-        make: makes the proposal of items with a `seen`.
-        is_changed: returns whether an answer says that its item changed after `seen`.  Such items
-          are proposed again; their answer is returned only if it is too late for that.
+        make: makes the proposal of items with a `seen`.  is_changed: returns whether an answer says
+        that its item changed after `seen`.  Such items are proposed again.  Their answer is
+        returned only if it is too late to propose them again.
 
         Raises:
           CoordinatorUnavailable, ProposalFailed: see Coordinator.propose.
@@ -108,14 +111,15 @@ class Look:
         return [answers[each] for each in range(len(items))]
 
     async def _looked_again(self) -> bool:
-        """If the client still waits, read the log to its end and take that as `seen`.
+        """If the client still waits, read the log to its end and take its position as `seen`.
 
         Returns whether the client still waits.
         """
         if self._is_late:
             return False
         await self._coordinator.catch_up()
-        if self._is_late:  # the client may have stopped waiting before the entries just read
+        # the client may have stopped waiting before the entries that were just read
+        if self._is_late:
             return False
         self._seen = self._coordinator.state.position
         return True
@@ -130,7 +134,7 @@ class Look:
             return await self._coordinator.propose(proposal, expires=True)
         except ProposalFailed as failure:
             if str(failure) != TOO_LATE:
-                raise  # it would fail at another gateway, too
+                raise  # the proposal would also fail at another gateway
             raise CoordinatorUnavailable(f"the proposal had no effect: {failure}") from failure
 
 

@@ -1,8 +1,9 @@
 """Creates topics in proposals that fit in an entry of the metadata log.
 
-The number of partitions is bounded for each request, however many proposals it takes: every gateway
-and every snapshot holds all topics.  It is bounded for each proposal, too, so that folding one does
-not hold up clients for long.  But a topic is always created whole, in one proposal (decision 26).
+The number of partitions has a limit for each request, however many proposals the request takes,
+since every gateway and every snapshot holds all topics.  It also has a limit for each proposal, so
+that folding the proposal's entry does not hold up clients for long.  But a topic is always created
+as a whole, in one proposal (decision 26).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ PARTITIONS_PER_PROPOSAL = 1_000
 
 @dataclass(frozen=True, slots=True)
 class OverQuota:
-    """The answer about a topic that the client's quota of mutations does not admit (KIP-599)."""
+    """The answer for a topic that exceeds the client's quota of mutations (KIP-599)."""
 
 
 _TOO_MUCH = Refused(TopicRefusal.TOO_MUCH, TOO_MANY_PARTITIONS)
@@ -51,7 +52,7 @@ async def create_topics(
     all later ones.
 
     Args:
-      validate_only: create nothing; return the answers of a request that would.
+      validate_only: create nothing; return the answers that a creation would get.
 
     Raises:
       CoordinatorUnavailable: the outcome is unknown.
@@ -90,9 +91,9 @@ async def create_within(
     *,
     validate_only: bool = False,
 ) -> list[Created | Refused | OverQuota]:
-    """Do what create_topics() does, but refuse what the client's quota of mutations does not admit.
+    """Create topics as create_topics() does, but refuse those beyond the client's mutation quota.
 
-    Only topics that can be created use it up, also if they are only validated, as in Kafka.
+    As in Kafka, only topics that can be created count, even if they are only validated.
 
     Raises:
       CoordinatorUnavailable, ProposalFailed: see create_topics().
@@ -114,7 +115,7 @@ async def create_within(
 
 
 def _fitting(topics: list[NewTopic], default_count: int, room: int) -> list[NewTopic]:
-    """Return the first topics that fit; stop at the first that does not."""
+    """Return the topics that fit, up to the first that does not fit."""
     fitting: list[NewTopic] = []
     for topic in topics:
         room -= _partition_count(topic, default_count)
@@ -143,7 +144,7 @@ def _parts(
 
 
 def _partition_count(topic: NewTopic, default_count: int) -> int:
-    """Return how many partitions a topic asks for; 0 for a count that the rules refuse anyway."""
+    """Return how many partitions a topic asks for; 0 if the rules refuse its number anyway."""
     if topic.assignments:
         return len(topic.assignments)
     if topic.partition_count > MAX_PARTITIONS_PER_REQUEST:

@@ -1,1 +1,1 @@
-"""Transactions of clients: the work of this gateway beside the decisions by the log's rules."""
+"""Transactions of clients: the work that this gateway does besides the log's rules."""

@@ -1,7 +1,8 @@
-"""Which transaction a request of protocol version 1 belongs to, as of its arrival.
+"""Finds out which transaction a request of protocol version 1 belonged to at its arrival.
 
-Before version 2 the end of a transaction does not bump the epoch, so a request that waits for the
-store or the log while its client gives up would count as one of the next transaction.
+Before version 2 the end of a transaction does not raise the epoch.  So if a request waits for the
+store or the log, and its client gives up and begins the next transaction, the request would count
+as part of that transaction.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from tidegate_coordination.state.cluster import ClusterState
 
 
 def began_at(state: ClusterState, transactional_id: str) -> int:
-    """Return where the open transaction began; the replica's position if none is open there.
+    """Return the position where the open transaction began; the replica's position if none is open.
 
-    No later transaction begins at either.
+    No later transaction can begin at the returned position.
     """
     row = state.transactions.get(transactional_id)
     return row.began if row is not None and row.is_open else state.position

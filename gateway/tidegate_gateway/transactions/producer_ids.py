@@ -1,9 +1,10 @@
 """This gateway's producer ids.
 
-Ids come in blocks from the coordinator and are unique for ever.  The rest of a block is never used
-once the gateway stops, or an hour after the block was reserved: the log knows the age of a block,
-not of its ids, and a new id must not count as old.  The state of an old id may have expired; then
-the gateway accepts any first batch, and would not notice a gap before it.
+Ids come in blocks from the coordinator and are unique forever.  Once the gateway stops, or at most
+an hour after the block was reserved, the unused ids of a block are never used.  The reason is that
+the log knows the age of a block, not of its ids, and a new id must not count as old.  The state of
+an old id may have expired; then a gateway accepts any first batch of the id, and would not notice a
+gap before it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from tidegate_coordination.rules.records.producer_ids import ReserveProducerIds
 
 BLOCK: Final = 1000
 MAX_HOLD_SECONDS: Final = 3600.0
-# Share of producer.id.expiration.ms: an id stays young for at least the rest of it.
+# The share of producer.id.expiration.ms for which a block is used.  Each id stays young for at
+# least the rest of that time.
 _HOLD_SHARE: Final = 1 / 24
 
 
@@ -43,7 +45,7 @@ class ProducerIds:
             async with self._reserving:
                 if not self._has_one:
                     await self._reserve()
-                return self._give()  # however long the reservation took
+                return self._give()  # even if the reservation took longer than a block is used
         return self._give()
 
     @property
@@ -61,5 +63,5 @@ class ProducerIds:
 
 
 def hold_seconds(expiration_ms: int) -> float:
-    """Return how long ids of a block may be given out, for an expiration of states in ms."""
+    """Return how long ids of a block may be given out, if states expire after expiration_ms."""
     return min(MAX_HOLD_SECONDS, expiration_ms / 1000 * _HOLD_SHARE)

@@ -1,4 +1,4 @@
-"""Proposes the steps of transactions; any gateway may take any step."""
+"""Proposes the steps of transactions; any gateway may propose any step."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ProducerName:
 
 @dataclass(slots=True)
 class StepCounters:
-    """concurrent: ends that were refused, as the producer's next transaction had begun."""
+    """concurrent: the number of ends refused because the producer's next transaction had begun."""
 
     concurrent: int = 0
 
@@ -50,7 +50,7 @@ class TransactionSteps:
     async def initialise(
         self, transactional_id: str, timeout_ms: int, expected_id: int, expected_epoch: int
     ) -> EndAnswer:
-        """Give an id its next producer epoch; abort what is open."""
+        """Give a transactional id its next producer epoch; abort its open transaction."""
 
         def proposal(spare_id: int) -> InitialiseTransactionalId:
             return InitialiseTransactionalId(
@@ -82,13 +82,14 @@ class TransactionSteps:
         return answer
 
     async def began(self, call: Call, transactional_id: str) -> int:
-        """Return where the open transaction began that a request of protocol version 1 is for.
+        """Return where the open transaction began to which a request of protocol version 1 belongs.
 
-        Nothing in the request distinguishes the transaction from the next one.  A client that still
-        waits for the answer has not begun the next one; so a client that is gone gets none.
+        Nothing in the request tells the transaction from the next one.  If the client still waits
+        for the answer, it has not begun the next transaction.  If the client is gone, the request
+        is not proposed.
 
         Raises:
-          CloseConnection: it is gone.
+          CloseConnection: the client is gone.
         """
         await self.coordinator.catch_up()
         began = began_at(self.coordinator.state, transactional_id)
@@ -114,7 +115,7 @@ class TransactionSteps:
     ) -> EndAnswer:
         """Propose, with a spare producer id if the rules ask for one.
 
-        is_likely: they will.
+        is_likely: the rules will probably ask.
         """
         spare_id = await self.producer_ids.take() if is_likely else NO_ID
         while True:

@@ -1,1 +1,1 @@
-"""Work that a gateway repeats: leases, retention, collection, snapshots, copies of the log."""
+"""Work that a gateway repeats: leases, retention, collection, snapshots, and log copies."""

@@ -1,13 +1,13 @@
 """Copies the metadata log on a schedule, and checks that the prefix still belongs to this log.
 
-Each gateway copies at its own times.  If another gateway has copied since the last round, the
-gateway skips its turn, so gateways share the work without a claim.  Each round first reads the
-store's owner markers: if the log was restored elsewhere, the gateway stops.
+Each gateway has its own schedule.  If another gateway has copied since its last round, a gateway
+skips its turn, so gateways share the work without a claim.  Each round first reads the store's
+owner markers.  If the log was restored elsewhere, the gateway stops.
 
-A gateway copies at once when it starts.  It copies once more when it leaves, even if others have
-copied: they may have left before it.  No gateway starts on a log that lacks copied entries
-(prefixes.py).  So a loss goes unnoticed only for entries after the last copy, and only if no
-gateway has left in order since.
+A gateway copies at once when it starts.  It copies once more when it shuts down, even if others
+have copied, since those may have shut down before it.  No gateway starts on a log that lacks copied
+entries (prefixes.py).  So a loss of entries goes unnoticed only for entries after the last copy,
+and only if no gateway has shut down cleanly since.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _log = structlog.get_logger("tidegate.backup")
 class BackupStatus:
     """Facts about the copies.
 
-    position, time_ms: of the newest copy that this gateway knows; 0 before the first.
-    bytes: copied by this gateway.
+    position, time_ms: of the newest copy that this gateway knows; 0 before the first copy.  bytes:
+    the number of bytes that this gateway copied.
     """
 
     position: int = 0
@@ -47,8 +47,8 @@ class BackupStatus:
 class BackupSchedule:
     """Copies the log of one gateway; see the module's head.
 
-    interval_seconds: between two copies, 0 for no copies.  check_seconds: between two checks of the
-    owner markers if there are no copies.
+    interval_seconds: the time between two copies; 0 turns copies off.  check_seconds: the time
+    between two checks of the owner markers if copies are off.
     """
 
     def __init__(
@@ -81,8 +81,8 @@ class BackupSchedule:
         """Check the markers and copy; forever.
 
         Raises:
-          TimelineOver: a restore has replaced this gateway's log.  Stop.
-          LogMisconfigured: the log is not the one that was copied.  Stop.
+          TimelineOver: a restore has replaced this gateway's log; stop the gateway.
+          LogMisconfigured: the log is not the one that was copied; stop the gateway.
         """
         while True:
             if not await self._upkeep.attempt("back the metadata log up", self.look_and_copy):
@@ -93,7 +93,7 @@ class BackupSchedule:
         """Copy the log at least up to a position; do nothing if copies are off.
 
         Raises:
-          LogMisconfigured: the log is not the one that was copied.  Stop.
+          LogMisconfigured: the log is not the one that was copied; stop the gateway.
           LogUnavailable, StoreUnavailable: the position is not copied; try again later.
         """
         if not self._is_on or self.status.position >= position:
@@ -118,7 +118,8 @@ class BackupSchedule:
         try:
             await self.copy_once(even_if_others_do=even_if_others_do)
         except (LogCorrupt, ObjectExists) as error:
-            # Damage stops the gateway when it folds the entry.  Here the older copies stay.
+            # A damaged entry stops the gateway when it folds the entry.  Here, only the copying
+            # stops, and older copies stay.
             self.status.failures += 1
             _log.warning("could not back the metadata log up", error=str(error))
 
@@ -127,18 +128,18 @@ class BackupSchedule:
 
         Raises:
           TimelineOver: a restore took the prefix over.
-          StoreMisconfigured: it is another cluster's.
-          StoreUnavailable: it is not known now.
+          StoreMisconfigured: the prefix is another cluster's.
+          StoreUnavailable: the owner cannot be read now.
         """
         await check_owner(self._store, self._state.cluster_id, timeline=self._state.timeline)
 
     @property
     def copied_log_time_ms(self) -> float:
-        """A log time: all entries of earlier log times are copied; inf if copies are off."""
+        """The log time before which all entries are copied; inf if copies are off."""
         return self._copied_log_time_ms
 
     async def copy_once(self, *, even_if_others_do: bool = False) -> None:
-        """Copy new entries; skip the turn if others have copied, unless even_if_others_do."""
+        """Copy new entries; skip this if other gateways have copied, unless even_if_others_do."""
         async with self._one_at_a_time:
             await self._copy(even_if_others_do=even_if_others_do)
 
@@ -146,7 +147,8 @@ class BackupSchedule:
         began_ms = int(self._wall_clock() * 1000)
         now = (self._state.position, self._state.log_time_ms)
         report = await self._copier.copy(even_if_others_do=even_if_others_do, up_to=now[0])
-        # If others always copy first, their copies now hold this gateway's state of the last round.
+        # If others always copy first, their copies now reach up to this gateway's position of the
+        # last round.
         for position, log_time_ms in (self._awaited, now):
             if report.position >= position:
                 self._copied_log_time_ms = log_time_ms

@@ -1,12 +1,12 @@
-"""Writes what this gateway cost into the object store, so that the sums outlive the process.
+"""Writes the sums of this gateway's costs into the object store, so that they outlive the process.
 
-An object holds the sums of one interval: else a restart would begin at nothing.  The gateway writes
-one each interval, and one at its end.  Its key has the incarnation and a counter, so no other
-gateway writes it.  The orphan scan, which looks at WAL objects and segments alone, skips it.  A
-crash loses the interval that had not ended.
+Each object holds the sums of one interval, so a restart loses no earlier sums.  The gateway writes
+an object after each interval, and one when it stops.  The key has the incarnation and a counter, so
+no other gateway uses the same key.  The orphan scan skips these objects, since it looks only at WAL
+objects and segments.  A crash loses the current interval.
 
-The housekeeper's gateway adds the bytes that the cluster's topics keep, for the time since another
-one was the housekeeper, and deletes old sums.
+The gateway that is the housekeeper also adds the bytes that the cluster's topics keep, for the time
+since another gateway was the housekeeper.  It also deletes old sums.
 """
 
 from __future__ import annotations
@@ -40,16 +40,19 @@ _log = structlog.get_logger("tidegate.cost")
 AGAIN_SECONDS: Final = 60.0
 COLLECT_SECONDS: Final = 86_400.0
 _PARTITIONS_A_TURN: Final = 10_000
-# A second group says that the client is not of one group.
+# A second group is enough to know that the client is not in one group only.
 _GROUPS_OF_A_CLIENT: Final = 2
 _HOUR_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
 class CostSettings:
-    """interval_seconds: between two objects.  retention_seconds: how long they are kept.
+    """interval_seconds: the time between two objects.
 
-    linger_ms, put_budget: of the WAL writer, which the objects name for advice.
+    retention_seconds: how long objects are kept.
+
+    linger_ms, put_budget: of the WAL writer; the objects hold them so that advice can refer to
+    them.
     """
 
     interval_seconds: float
@@ -60,9 +63,9 @@ class CostSettings:
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """The ledger and the store that a gateway counts its requests in.
+    """The ledger in which a gateway counts its requests, and its store.
 
-    store: the one that it counts.  bare: the same, uncounted.
+    store: requests through it are counted.  bare: the same store, without counting.
     """
 
     ledger: CostLedger
@@ -75,8 +78,8 @@ class CostFiles:
 
     groups: returns the group and the client id of each member; called before each look at sums.
     is_housekeeper: whether this gateway works for the whole cluster, and its clock is good.
-    is_elsewhere: whether another one does.
-    check_owner: raises if the prefix is another log's; called before deletions.
+    is_elsewhere: whether another gateway does this work.  check_owner: raises if the prefix is
+    another log's; called before deletions.
     """
 
     def __init__(
@@ -114,14 +117,14 @@ class CostFiles:
         coordinator.listen(self._on_change, CLAIMS | GATEWAYS)
 
     def _on_change(self, _touched: set[int]) -> None:
-        """Note until when another gateway was the housekeeper."""
+        """Note the time until which another gateway was the housekeeper."""
         is_elsewhere = self._is_elsewhere()
         if is_elsewhere or self._was_elsewhere:
             self._others_until_ms = round(self._wall_clock() * 1000)
         self._was_elsewhere = is_elsewhere
 
     def recent(self) -> CostSums:
-        """Return the sums of the last whole interval and of the one that continues."""
+        """Return the merged sums of the last whole interval and of the current one."""
         self.note_groups()
         sums = self._books.ledger.sums()
         self._sign(sums)
@@ -140,10 +143,10 @@ class CostFiles:
                 self._collect_at = trio.current_time() + COLLECT_SECONDS
 
     async def write(self) -> None:
-        """End the interval, and store its sums; first those that could not be stored before.
+        """End the interval, and store its sums, after any earlier sums that could not be stored.
 
         Raises:
-          StoreUnavailable, StoreMisconfigured: call it again later; nothing is lost.
+          StoreUnavailable, StoreMisconfigured: call this again later; no sums are lost.
         """
         async with self._one_at_a_time:
             if self._unwritten is not None:
@@ -158,7 +161,7 @@ class CostFiles:
             sums.kept_bytes = dict(kept)
             sums.kept_byte_hours = {name: round(size * hours) for name, size in kept.items()}
             self._last = sums
-            # This object's own PUT is in it, or else the last one would miss in the sums.
+            # The sums include the PUT of this object; otherwise the last PUT would be missing.
             sums.requests["put costs"] = sums.requests.get("put costs", 0) + 1
             self._unwritten = self._key(sums.end_ms), encode(sums)
             await self._put(*self._unwritten)
@@ -188,7 +191,7 @@ class CostFiles:
         except ObjectExists:
             _log.warning("another gateway's sums have the key of this one's", key=key)
         except (StoreMisconfigured, StoreUnavailable):
-            ledger.asked(Request.PUT, key)  # the one that will repeat it
+            ledger.asked(Request.PUT, key)  # counts the PUT that will repeat this one
             raise
         else:
             ledger.stored(key, len(body))
@@ -212,7 +215,7 @@ class CostFiles:
             sums.put_budget = self._settings.put_budget
 
     def note_groups(self) -> None:
-        """Note the groups of clients; also before the gateway hands its groups over."""
+        """Note the groups of clients; also called before the gateway hands its groups over."""
         for group_id, client_id in self._groups():
             name = client_id[:MAX_NAME]
             if name in self._seen or len(self._seen) < MAX_NAMES:
@@ -221,7 +224,7 @@ class CostFiles:
                     groups.append(group_id)
 
     async def kept(self) -> Counter[str]:
-        """Return the bytes of live batches by topic; the smallest topics are OTHERS."""
+        """Return the bytes of live batches by topic; the smallest topics are summed as OTHERS."""
         kept: Counter[str] = Counter()
         state = self._coordinator.state
         for at, partition in enumerate(list(state.partitions.values())):
