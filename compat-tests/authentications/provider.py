@@ -42,7 +42,7 @@ class Provider:
         self._keys = [key, *self._keys[: self._kept]]
 
     def token(self, subject: str = "alice", seconds: float = 3600.0) -> str:
-        """Return a token that is valid for so many seconds."""
+        """Return a token that is valid for `seconds`."""
         now = time.time()
         claims = {
             "iss": ISSUER,

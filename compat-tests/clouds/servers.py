@@ -55,7 +55,7 @@ def ministack() -> Generator[Place]:
     environment = {
         "BIND_HOST": "127.0.0.1",
         "GATEWAY_PORT": str(port),
-        "IOT_MTLS_ENABLED": "0",  # else it opens another port
+        "IOT_MTLS_ENABLED": "0",  # otherwise the server opens another port
     }
     with _dynamodb("ministack", [program / "ministack"], port, environment) as place:
         yield place

@@ -256,7 +256,7 @@ class TransactionalWriter:
             self._await_end(len(step.rows))
 
     def _await_end(self, added: int) -> None:
-        """Wait until so many offsets have been added."""
+        """Wait until the partition has `added` more offsets."""
         self._end += added
         deadline = time.monotonic() + SECONDS
         while True:

@@ -42,7 +42,7 @@ from crash.seaweed_store import seaweed_store
 
 SERVING_SECONDS = 60.0
 PROGRESS_SECONDS = 60.0
-# In one of so many rounds the kill waits until the group has read and committed more.
+# In one of GROUP_ROUNDS rounds the kill waits until the group has read and committed more.
 GROUP_ROUNDS = 3
 SETTINGS = {"group.min.session.timeout.ms": str(SESSION_MS)}
 LOAD_SECONDS = (0.2, 1.2)

@@ -46,7 +46,7 @@ class Counting:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """All of its topics."""
+        """Return all topics of the application."""
         return self.source, self.target, self.repartition, self.changelog
 
     def instance(self, bootstrap: str, number: int, *more: str) -> Client[AppLife]:

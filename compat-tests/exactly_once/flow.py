@@ -13,7 +13,7 @@ from faults.attendance import now_ms
 TICK_SECONDS = 0.05
 FLUSH_SECONDS = 120.0
 _QUIET = {"log_level": 0}
-# The clients refresh their metadata often, so that they use a gateway again before the next blow.
+# The clients refresh their metadata often, so that they use a gateway again before the next fault.
 _RECENT = {"topic.metadata.refresh.interval.ms": 5000, "reconnect.backoff.max.ms": 1000}
 
 

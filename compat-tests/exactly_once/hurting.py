@@ -16,7 +16,7 @@ JOIN_SECONDS = 120.0
 
 @dataclass(slots=True)
 class Dealt:
-    """A blow that was dealt.  target: gateway, or the kind of a client.  until_ms: its end."""
+    """A fault that was caused.  target: gateway, or the kind of a client.  until_ms: its end."""
 
     at_ms: int
     target: str
@@ -26,7 +26,7 @@ class Dealt:
 
 
 class Hurting:
-    """The threads.  dealt: all blows so far."""
+    """The threads that cause faults.  dealt: all faults so far."""
 
     def __init__(self) -> None:
         self.dealt: list[Dealt] = []
@@ -37,27 +37,30 @@ class Hurting:
     def begin(
         self, target: str, plan: Iterable[Blow], deal: Callable[[Blow, threading.Event], None]
     ) -> None:
-        """Follow a plan.  deal: does a blow and undoes it; the event ends its waits."""
+        """Cause the faults of a plan.
+
+        deal: causes a fault and mends it.  The event ends its waits.
+        """
         thread = threading.Thread(target=self._follow, args=(target, plan, deal), daemon=True)
         self._threads.append(thread)
         thread.start()
 
     def times(self, target: str) -> list[int]:
-        """Return the times of all blows to this target, in ms."""
+        """Return the times of all faults of this target, in ms."""
         return [each.at_ms for each in self.dealt if each.target == target]
 
     def longest_ms(self, target: str) -> int:
-        """Return the length of the longest blow to this target, in ms."""
+        """Return the length of the longest fault of this target, in ms."""
         lasted = [each.until_ms - each.at_ms for each in self.dealt if each.target == target]
         return max(lasted, default=0)
 
     def check(self) -> None:
-        """Raise if a blow could not be undone."""
+        """Raise if a fault could not be mended."""
         if self._error is not None:
             raise RuntimeError("a process could not be started again") from self._error
 
     def end(self) -> None:
-        """Deal no more blows, and wait until all are undone."""
+        """Cause no more faults, and wait until all are mended."""
         self._stop.set()
         for thread in self._threads:
             thread.join(JOIN_SECONDS)

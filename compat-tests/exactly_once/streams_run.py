@@ -57,7 +57,7 @@ class Options(Seeded, Kept):
 
 
 class StreamsRun:
-    """The application, and the blows to it and to its world."""
+    """The application, and the faults of it and of its world."""
 
     def __init__(self, world: World, options: Options, folder: Path, say: Say) -> None:
         self._world = world

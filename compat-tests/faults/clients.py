@@ -138,7 +138,8 @@ class Family(Generic[L]):
             with self._kept.open("wb") as kept:
                 for line in cast(IO[bytes], self._popen.stdout):
                     kept.write(line)
-                    if line.endswith(b"\n"):  # else the program was killed while it wrote the line
+                    # Otherwise the program was killed while it wrote the line.
+                    if line.endswith(b"\n"):
                         self.ledger.take(line.decode())
         except BaseException as error:
             self._error = error

@@ -47,7 +47,7 @@ class ExternalBroker:
     bootstrap: str
 
     def stop(self) -> None:
-        """It is not ours."""
+        """Do nothing: the tests did not start this broker."""
 
 
 @dataclass(slots=True)

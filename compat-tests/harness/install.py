@@ -128,7 +128,7 @@ def kafka_python_suite() -> Path:
         codecs = ["crc32c", "lz4", "python-snappy", "zstandard", "xxhash"]
         _run([*pip, "install", "-e", ".", *extras, *codecs], cwd=folder)
         (folder / "kroot").mkdir()
-        # Else `test` is the package of CPython's own tests.
+        # Without this file, `import test` finds the package of CPython's own tests.
         (folder / "test" / "__init__.py").touch()
         shutil.copy(stub, folder / "test/service.py")
 
@@ -227,7 +227,7 @@ def prometheus() -> Path:
         return Path(found).parent
 
     def unpack(folder: Path) -> None:
-        # Not installed: that would start a service.
+        # The package is only unpacked, since its installation would start a service.
         need("apt-get", "dpkg")
         folder.mkdir()
         _run(["apt-get", "download", "prometheus"], cwd=folder)

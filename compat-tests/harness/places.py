@@ -7,7 +7,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
 ROOT = HERE.parent
-WORK = HERE / ".work"  # all that is downloaded, built or written by a run; git-ignored
+WORK = HERE / ".work"  # git-ignored: everything that a run downloads, builds or writes
 
 KAFKA_VERSION = "4.3.1"
 FRANZ_GO_VERSION = "v1.22.2"

@@ -37,7 +37,8 @@ QUIET: Final[dict[str, Any]] = {
     "socket.timeout.ms": 8000,
     "topic.metadata.refresh.interval.ms": 5000,
     "reconnect.backoff.max.ms": 1000,
-    "error_cb": lambda _error: None,  # it may say that a gateway is down; librdkafka tries again
+    # Errors only tell that a gateway is down, and librdkafka retries.
+    "error_cb": lambda _error: None,
     "log_level": 0,
 }
 TRY_SECONDS: Final = 10.0

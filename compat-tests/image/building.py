@@ -41,7 +41,7 @@ def make_root(machine: Machine, target: Path, packages: tuple[str, ...]) -> None
     licenses = "--dpkgopt=path-include=/usr/share/doc/*/copyright"
     include = f"--include={','.join(packages)}"
     words = ("--quiet", "--variant=minbase", *leave_out, licenses, include)
-    # It runs in a mount namespace, so that no mount stays if it is killed.
+    # mmdebstrap runs in a mount namespace, so that no mount stays if it is killed.
     machine.run("unshare", "--mount", "mmdebstrap", *words, codename(), str(target))
 
 

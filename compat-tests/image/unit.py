@@ -58,7 +58,7 @@ class System:
         self.shell(INSTALL.format(host=host, port=PORT), code=0)
 
     def shell(self, script: str, code: int | None = None) -> str:
-        """Run a script in it; return what it printed."""
+        """Run a script in the container; return its output."""
         return self._machine.podman("exec", NAME, "sh", "-c", script, code=code).strip()
 
     def fact(self, name: str) -> str:

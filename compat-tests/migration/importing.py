@@ -168,7 +168,7 @@ class Import:
         return sum(each.stat().st_size for each in self._objects.glob("*/*/wal/import/*/*"))
 
     def wait_for(self, more: int) -> bool:
-        """Wait until the import has stored so many more bytes; return False if it ended before."""
+        """Wait until the import stores `more` further bytes; return False if it ends before."""
         wanted = self.stored_bytes() + more
         while self.stored_bytes() < wanted:
             if self._process.poll() is not None:

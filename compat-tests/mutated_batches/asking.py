@@ -123,7 +123,7 @@ def _split(data: memoryview) -> Iterator[memoryview]:
 def _batch(batch: memoryview, clock: Clock, sent: bytes) -> list[Any]:
     """Return a stored batch's header, whether its CRC is right, and its records.
 
-    Records: "same" if their bytes are those that were sent, else offset and time stamp of each.
+    The records are "same" if their bytes are as sent; otherwise offset and time stamp of each.
     """
     header = read_header(batch)
     shown = [_field(name, getattr(header, name), clock) for name in _STORED]

@@ -47,7 +47,7 @@ SETTINGS = {
     "fetch.cache.bytes": str(CACHE_BYTES),
     "group.initial.rebalance.delay.ms": "0",
 }
-# The latency is back to normal below this factor of the calm median, or below so many seconds.
+# The latency is back to normal below NORMAL_FACTOR times the calm median, or below NORMAL_SECONDS.
 NORMAL_FACTOR = 3.0
 NORMAL_SECONDS = 0.5
 FETCH_GAP_SECONDS = 10.0

@@ -57,12 +57,12 @@ class Driver:
         return [each for each in map(event_of, self.log_text().splitlines()) if each]
 
     def log_text(self) -> str:
-        """Return all that it printed."""
+        """Return all output of the driver."""
         log = self.process.log
         return log.read_text(errors="replace") if log.exists() else ""
 
     def says(self, text: str, *, since: int = 0) -> bool:
-        """Return whether it printed this text after its first `since` characters."""
+        """Return whether the driver printed this text after its first `since` characters."""
         return text in self.log_text()[since:]
 
     def published(self) -> int:

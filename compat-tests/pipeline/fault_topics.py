@@ -12,7 +12,7 @@ from pipeline.records import CODECS
 
 STEADY, SHORT, LITTLE = "steady", "short", "little"
 RETENTION_MS = 8_000
-# Their producers are not idempotent.
+# The producers of these partitions are not idempotent.
 INEXACT: Final = ("gzip", "lz4")
 
 

@@ -15,7 +15,7 @@ from pipeline.records import Expected, Headers, Records
 
 NUMBER = "n"
 KEYS = 150
-# One in so many records of a compacted topic is a tombstone.
+# One in TOMBSTONES records of a compacted topic is a tombstone.
 TOMBSTONES = 6
 
 _RECORDS = Records()

@@ -54,7 +54,7 @@ class Stream:
         self._producer = producer
 
     def work(self, seconds: float) -> None:
-        """Write the records that are due after so many more seconds."""
+        """Write the records that become due in the next `seconds`."""
         self._due += seconds * self.records_per_second
         while self._due >= 1 and len(self._producer) < MAX_IN_FLIGHT:
             self._due -= 1

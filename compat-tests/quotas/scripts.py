@@ -25,7 +25,7 @@ ELSEWHERE: Final = "127.0.0.2"
 
 
 def fill(bootstrap: str, size_bytes: int) -> None:
-    """Put so many bytes into FETCHED, under no quota."""
+    """Write `size_bytes` of records to FETCHED, under no quota."""
     producer = Producer({"bootstrap.servers": bootstrap, "client.id": "filling"})
     for _ in range(size_bytes // len(VALUE)):
         while True:

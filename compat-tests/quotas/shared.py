@@ -151,8 +151,8 @@ class Client:
                 "enable.partition.eof": True,
                 "fetch.message.max.bytes": 200_000,
                 "queued.max.messages.kbytes": 400,
-                # Else librdkafka would not fetch for a second when its queue is full, and want too
-                # little.
+                # Otherwise librdkafka would pause fetches for a second when its queue is full, and
+                # so demand too little.
                 "fetch.queue.backoff.ms": 10,
             }
         )

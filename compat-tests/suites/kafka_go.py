@@ -33,12 +33,12 @@ SETTINGS = {
 }
 SECONDS = 840
 VERSION = "4.0.0"  # the version of Kafka whose behaviour the tests expect
-PORT = "9092"  # in the tests' source, and the library's default
+PORT = "9092"  # the tests' source has it, and it is the library's default
 SASL_PORT = "9093"
 SASL_TOPIC = "test-writer-0"  # the tests of logins expect that this topic exists
 RACK = "default"  # a gateway is always in some zone
-# These tests call a method of a consumer group that was made without its constructor.  This panics,
-# and ends the whole process.
+# These tests make a consumer group without its constructor, and call a method of it.  The call
+# panics, which ends the whole process.
 PANICS = "TestReaderConsumerGroup/(verify_offset_committed.*|consumer_group_commits_on_close)"
 
 

@@ -14,7 +14,7 @@ from harness.security import AUTHORIZER
 
 from suites.baseline import EVERYTHING, passing, score
 
-# Its tests assign replicas to node 0 by hand and ask for sessions of 3 s.
+# kafka-python's tests assign replicas to node 0 by hand, and ask for sessions of 3 s.
 SETTINGS = {
     "node.id": "0",
     "num.partitions": "4",

@@ -177,7 +177,7 @@ def main() -> int:
     for name, step in steps:
         try:
             step()
-        except Exception as error:  # of the client, or Wrong
+        except Exception as error:  # an error of the client, or Wrong
             print(f"FAILED {name}: {error!r}", flush=True)
             return 1
         print(f"ok {name}", flush=True)

@@ -23,10 +23,10 @@ class ExternalService:
         self.port = port
 
     def open(self) -> None:
-        """It is open."""
+        """Do nothing: the service is open."""
 
     def start(self) -> None:
-        """It runs."""
+        """Do nothing: the service runs."""
 
     def stop(self) -> None:
         """It is not ours."""
@@ -35,7 +35,7 @@ class ExternalService:
         """It is not ours."""
 
     def wait_for(self, pattern: str, timeout: float = 30) -> None:
-        """It is ready."""
+        """Do nothing: the service is ready."""
 
 
 class SpawnedService:
@@ -48,14 +48,14 @@ class SpawnedService:
         self._popen: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it."""
+        """Start the broker."""
         with self._log.open("ab") as log:
             self._popen = subprocess.Popen(
                 self._command, env=self._env, stdout=log, stderr=subprocess.STDOUT
             )
 
     def stop(self) -> None:
-        """End it."""
+        """End the broker."""
         if self._popen is None:
             return
         self._popen.terminate()
@@ -66,7 +66,7 @@ class SpawnedService:
             self._popen.wait()
 
     def dump_logs(self) -> None:
-        """Print what it printed."""
+        """Print the broker's output."""
         print(self._log.read_text(errors="replace"))
 
     def wait_for(self, pattern: str, timeout: float = 30) -> bool:

@@ -42,7 +42,7 @@ class Bulk:
 
     @classmethod
     def of(cls, mib: int, partitions: int, value_bytes: int) -> Bulk:
-        """Return a bulk of so many MiB."""
+        """Return a bulk of `mib` MiB."""
         return cls(partitions, (mib << 20) // value_bytes // partitions, value_bytes)
 
     def write(self, bootstrap: str, batch_bytes: int) -> None:

@@ -50,7 +50,7 @@ async def _write_each(bootstrap: str, places: Sequence[Place]) -> None:
 
 @contextmanager
 def trickling(bootstrap: str, places: Sequence[Place], every: float) -> Generator[None]:
-    """Write one batch to each partition every so many seconds, during the block."""
+    """Write one batch to each partition every `every` seconds during the block."""
     ended = threading.Event()
     thread = threading.Thread(target=trio.run, args=(_trickle, bootstrap, places, every, ended))
     thread.start()

@@ -143,7 +143,7 @@ def member(
             found = consumer.poll(SECONDS)
             assert found is not None
             assert found.error() is None
-            # It may have read any partition first.
+            # The consumer may have read any partition first, so the test commits one by name.
             consumer.commit(offsets=[TopicPartition("orders", 1, 1)], asynchronous=False)
         yield consumer
     finally:

@@ -40,7 +40,7 @@ def toolbox() -> Iterator[Toolbox]:
 
 
 def write(bootstrap: str, count: int) -> None:
-    """Write so many records."""
+    """Write `count` records."""
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     for number in range(count):
         producer.produce(TOPIC, str(number), partition=WRITTEN[number % len(WRITTEN)])

@@ -114,7 +114,7 @@ def properties_of(
 
 @asynccontextmanager
 async def connected(properties: str, seconds: float = 30.0) -> AsyncIterator[ClassicCluster]:
-    """A client of the cluster in the properties.  It repeats calls for so many seconds."""
+    """Yield a client of the cluster in the properties, which retries calls for `seconds`."""
     backoff = Backoff(total_seconds=seconds)
     read = read_client_properties(properties, "client.properties")
     with trio.fail_after(TEST_SECONDS):

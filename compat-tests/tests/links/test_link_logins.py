@@ -211,7 +211,7 @@ def test_a_delegation_token_serves_a_link_over_many_sessions(
 
 
 def after(sessions: int) -> Callable[[], bool]:
-    """Return a function: whether sessions that began now have ended at the source so many times."""
+    """Return a function that returns whether the time of `sessions` sessions has passed."""
     until = time.monotonic() + sessions * SESSION_MS / 1000
     return lambda: time.monotonic() > until
 

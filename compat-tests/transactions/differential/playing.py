@@ -27,7 +27,7 @@ _CLOSED: Final = "connection"
 
 
 class Brokers(NamedTuple):
-    """Their addresses."""
+    """The addresses of both brokers."""
 
     kafka: str
     gateway: str

@@ -56,7 +56,7 @@ def clone(folder: Path) -> Path:
 
 
 def begin(folder: Path, shells: int, fails: str = "") -> subprocess.Popen[str]:
-    """Start a shell that makes the environment.  It waits until so many shells have begun."""
+    """Start a shell that makes the environment.  It waits until `shells` shells have begun."""
     return subprocess.Popen(
         ["sh", "-euc", f'root="{folder / "clone"}"; . "{SCRIPT}"; make_venv ""; echo made'],
         env={
@@ -158,7 +158,8 @@ def chosen(tmp_path: Path, ranks: dict[str, str], **environ: str) -> str:
         # Rank 1: optimised, but without headers.
         ({"a/python3": "1", "b/python3": "2"}, "b/python3"),
         ({"a/python3": "", "b/python3": "0"}, "b/python3"),
-        ({"a/python3": "", "b/python3.11": ""}, "python3"),  # it then says what it lacks
+        # The script then says what this Python lacks.
+        ({"a/python3": "", "b/python3.11": ""}, "python3"),
     ],
 )
 def test_the_most_suitable_python_is_chosen(

@@ -204,7 +204,8 @@ async def test_the_page_has_the_gateways_own_sums(autojump_clock: MockClock) -> 
             await trio.sleep(seconds)
         answer = await pages_of(world.gateway).answer("GET", "/v1/cost")
     report = json.loads(answer.body)
-    assert report["requests"]["put wal"] == 2  # one of the last interval, and one of this interval
+    # One put of the last interval, and one of this interval.
+    assert report["requests"]["put wal"] == 2
     assert [(each["name"], each["puts"]) for each in report["clients"]] == [("w", 2.0)]
     [topic] = report["topics"]
     assert topic["kept_bytes"] == report["kept_bytes"] > 0

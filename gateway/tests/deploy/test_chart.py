@@ -192,7 +192,7 @@ def test_gateways_are_checked_by_life_and_given_clients_by_readiness(shape: str)
             "readinessProbe": "/readyz",
         }
         startup = container["startupProbe"]
-        # A pod may wait so long for its log.
+        # A starting pod may wait this long for its log.
         assert startup["periodSeconds"] * startup["failureThreshold"] > 120
         mounts = {each["mountPath"] for each in container["volumeMounts"]}
         assert "/var/lib/tidegate" in mounts

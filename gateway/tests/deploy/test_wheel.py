@@ -76,7 +76,7 @@ def needed(requirements: list[str]) -> set[str]:
         if "extra ==" in requirement or name in found:
             continue
         if not is_here(name):
-            # Else it is for another version of Python.
+            # A requirement that is not installed must be for another version of Python.
             assert ";" in requirement, f"{name} is needed, and not here"
             continue
         found.add(name)

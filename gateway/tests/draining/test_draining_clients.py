@@ -112,7 +112,7 @@ async def test_a_drain_answers_members_that_wait_for_a_rebalance_at_once(
 async def test_clients_are_sent_to_others_while_a_draining_gateway_is_still_a_broker(
     autojump_clock: MockClock,
 ) -> None:
-    """Else a client would drop the broker at once, and not ask it for the other leaders."""
+    """Otherwise clients would drop the broker at once, and not ask it for the other leaders."""
     async with cluster(SETTINGS) as world, trio.open_nursery() as nursery:
         old, new = await two(world)
         await old.world.create_topic("t", 9)
@@ -306,7 +306,7 @@ async def test_time_to_say_goodbye_runs_from_the_first_word(autojump_clock: Mock
         world.log.is_away = False
         for _ in range(8):
             await trio.sleep(1)
-            await brokers(old.world.connect())  # each time another client
+            await brokers(old.world.connect())  # a new client each time
         await trio.sleep(6)  # so 25 s have passed of the 30 that a drain may take
         await new.gateway.coordinator.catch_up()
         assert not new.gateway.coordinator.state.gateways.is_live(left)

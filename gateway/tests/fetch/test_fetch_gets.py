@@ -27,7 +27,7 @@ MERGE = MergeSettings(rest_ms=0, patience_ms=0)
 async def write_segment(
     world: World, mebibytes: float, name: str = "t", settings: MergeSettings = MERGE
 ) -> None:
-    """Write a segment of so many MiB, with no chunk in memory, and a record after it."""
+    """Write a segment of a size, with no chunk in memory, and a record after it."""
     if name not in world.state.topics.by_name:
         await world.create(name, 1)
     half = "x" * (MIB // 2)

@@ -212,10 +212,7 @@ async def test_a_fetch_answers_changes_that_came_while_it_waited(
 async def test_a_fetch_does_not_wait_for_records_that_cannot_be_read(
     autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It answers at once, and the client asks again.
-
-    Else it could wait long for a new record.
-    """
+    """The fetch returns at once, and the client retries, instead of waiting for a new record."""
 
     async def load(*_: object) -> Loaded:
         await trio.sleep(0.1)

@@ -88,7 +88,7 @@ async def test_waiting_read_ahead_is_bounded_in_number(
 async def test_a_reader_is_noted_while_no_more_can_wait(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else the reader would count as gone.
+    """Otherwise the reader would count as gone.
 
     Then runs that it still needs would be dropped after faster readers.
     """

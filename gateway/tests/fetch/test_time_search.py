@@ -119,7 +119,7 @@ def partition_of(log_start: int, *rows: RunRow) -> Partition:
 async def test_the_newest_record_is_found_behind_parts_with_later_bounds(
     autojump_clock: MockClock,
 ) -> None:
-    """Merges give all chunks of a mirrored run its largest time, and headers may lie."""
+    """Merges give each chunk the largest time of its mirrored run, and headers may be false."""
     first, second, third = (
         prepared(0, [(10, 50)]),
         prepared(2, [(60, 61)]),

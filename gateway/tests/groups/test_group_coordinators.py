@@ -59,7 +59,7 @@ async def test_a_group_that_is_held_waits_for_its_holder(autojump_clock: Clock) 
 async def test_unclaimed_groups_are_served_by_gateways_that_answer(
     autojump_clock: Clock,
 ) -> None:
-    """They are listed, and adopted if they have members: else dead members would stay."""
+    """The groups are listed, and adopted if they have members, since dead members must expire."""
     async with cluster(1, 2) as [one, two]:
         names = [f"group {number}" for number in range(8)]
         for name in names:
@@ -110,7 +110,7 @@ async def test_a_cut_off_gateway_names_no_coordinator_if_no_other_has_the_listen
 async def test_a_gateway_that_is_cut_off_names_those_that_it_hears(
     autojump_clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It does not see that the lease of a dead gateway has expired."""
+    """A gateway that is cut off does not see that the lease of a dead gateway has expired."""
     async with cluster(1, 2, 3) as [one, two, three]:
         await three.stable("g")
         assert [each.node_id for each in await find(one, "g")] == [3]

@@ -157,14 +157,14 @@ def test_a_refused_batch_makes_the_mirror_look_again_once_all_others_are_settled
     mirror.rewind(partition)
     mirror.given(12, 3)
     mirror.settled(BatchOutcome(None, -1, -1, -1), 60.0)
-    # Its object was committed before; which of its batches were is unknown.
+    # The batch's object was committed before, but it is unknown which batches were.
     assert mirror.may_rewind
     mirror.rewind(partition)
     assert mirror.position == 10
 
 
 def test_the_answer_to_a_fetch_from_elsewhere_is_of_no_use() -> None:
-    """Else its batches would seem to follow after a gap."""
+    """Otherwise the answer's batches would seem to follow after a gap."""
     mirror = PartitionMirror(TOPIC, 0, 0, position=68, end=68, is_lost=False)
     [asked] = asked_now([mirror])
     assert not asked.is_stale

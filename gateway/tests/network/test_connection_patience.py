@@ -1,4 +1,4 @@
-"""An idle connection is closed, but not one that waits for an answer, or just got one.  Turns."""
+"""A connection's idle time begins after its last answer, and its requests leave turns to others."""
 
 from __future__ import annotations
 

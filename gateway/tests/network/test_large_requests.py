@@ -231,7 +231,7 @@ async def test_partitions_that_one_request_adds_are_counted_over_all_its_proposa
         grown = [cp.CreatePartitionsTopic(each, 19, None) for each in names]
         answer = await client.call("CreatePartitions", 1, cp.CreatePartitionsRequest(grown))
         codes = [each.error_code for each in answer.results]
-        assert codes == [0] * 555 + [TOO_MUCH] * 45  # each topic gets 18 more
+        assert codes == [0] * 555 + [TOO_MUCH] * 45  # each topic gets 18 more partitions
         assert len(world.gateway.coordinator.state.partitions) == 600 + 555 * 18
 
 

@@ -91,7 +91,7 @@ async def longest_steps(table: Table, rows: int, monkeypatch: pytest.MonkeyPatch
             try:
                 with monkeypatch.context() as patched:
                     patched.setattr(builtins, "sorted", lines.sorted)
-                    # Else the long turns of a writer would hide the growth of other steps.
+                    # Otherwise the long turns of a writer would hide the growth of other steps.
                     patched.setattr(large_requests, "STEPS_A_TURN", 1)
                     await work()
             finally:
@@ -112,7 +112,7 @@ async def longest_steps(table: Table, rows: int, monkeypatch: pytest.MonkeyPatch
 
 
 def grown(few: dict[str, int], many: dict[str, int], rows: float) -> dict[str, tuple[int, int]]:
-    """Return the steps that execute more lines than the limit for so many more rows."""
+    """Return the steps whose executed lines grow by more than the limit for `rows` more rows."""
     most = LINES_A_ROW * rows
     return {name: (few[name], many[name]) for name in many if many[name] - few[name] > most}
 

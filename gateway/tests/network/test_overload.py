@@ -54,7 +54,7 @@ class _Narrow:
 
 
 class NarrowStore(MemoryObjectStore):
-    """A store that takes so many bytes a second, and drops old objects to save memory."""
+    """A store with a bound of bytes a second, which drops old objects to save memory."""
 
     def __init__(self) -> None:
         super().__init__()

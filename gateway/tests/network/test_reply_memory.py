@@ -265,7 +265,7 @@ async def test_replies_are_booked_and_given_back(
         await trio.sleep(1)
         assert memory.used_bytes == 0
         if handler.late.parts is None:
-            fill(handler.late, b"", bytearray(4))  # Produce fills its slot, too, however late
+            fill(handler.late, b"", bytearray(4))  # Produce fills its slot late, too
             connection.flush()
             assert memory.used_bytes == 0
         nursery.cancel_scope.cancel()

@@ -82,7 +82,7 @@ async def pair(
 
 
 async def received(transport: Transport, size: int, room: int = 1 << 20) -> bytes:
-    """Receive so many bytes, as a connection does."""
+    """Receive `size` bytes, as a connection does."""
     found = b""
     buffer = memoryview(bytearray(room))
     while len(found) < size:

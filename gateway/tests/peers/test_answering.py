@@ -35,7 +35,7 @@ class Street:
         self.answering = answering
         self.refusing = refusing
         self.asked: list[int] = []
-        self._open: list[trio.abc.Stream] = []  # else the connections would be closed
+        self._open: list[trio.abc.Stream] = []  # keeps the connections open
 
     def dial(self, _: str, port: int) -> Callable[[], Awaitable[trio.abc.Stream]]:
         async def connect() -> trio.abc.Stream:

@@ -60,7 +60,7 @@ class Town:
         self.register(incarnation, node_id, port, supersedes=last.incarnation)
 
     async def second_does(self, what: str, seconds: float = ROUND) -> None:
-        """Change the behaviour of gateway 2, and let so much time pass."""
+        """Change the behaviour of gateway 2, and let `seconds` pass."""
         self.does[2] = what
         await trio.sleep(seconds)
 
@@ -266,7 +266,7 @@ async def test_a_gateway_probes_neither_itself_nor_draining_gateways(
 async def test_an_absent_gateway_leads_nothing_but_stays_a_replica(
     autojump_clock: MockClock,
 ) -> None:
-    """Else consumers would rebalance, since the zones of partitions' replicas change (KIP-881)."""
+    """Otherwise consumers would rebalance, as the zones of replicas would change (KIP-881)."""
     town = Town()
     topic = Topic(bytes(16), "orders", list(range(12)), 3, {})
     async with town.live():

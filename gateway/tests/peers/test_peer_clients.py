@@ -15,7 +15,7 @@ def endpoint(number: int) -> Endpoint:
 
 
 async def test_all_gateways_that_are_asked_keep_their_clients(autojump_clock: MockClock) -> None:
-    """Their number has no bound: to drop a client would lose the call that runs on it."""
+    """The number of clients has no bound, because to drop one would lose the call on it."""
     async with trio.open_nursery() as nursery:
         clients = PeerClients(Network(nursery).dial, 1)
         made = [await clients.client(endpoint(each)) for each in range(200)]

@@ -27,7 +27,7 @@ from tidegate_storage.stores.object_store import StoreMisconfigured
 
 
 def say(text: str) -> None:
-    """Nobody listens."""
+    """Drop the text."""
 
 
 async def work_on(store: MemoryObjectStore, log: MemoryLog) -> Work:
@@ -43,7 +43,7 @@ async def restored(store: MemoryObjectStore, log: MemoryLog) -> RestoreReport:
 
 
 def ends_with(kind: type[Exception], text: str) -> pytest.RaisesGroup[Exception]:
-    """A gateway's nursery ends with one error."""
+    """Expect that a gateway's nursery ends with one such error."""
     return pytest.RaisesGroup(pytest.RaisesExc(kind, match=text), flatten_subgroups=True)
 
 
@@ -55,7 +55,7 @@ async def start(
 
 
 async def produce(world: WireWorld, topic: str, *values: bytes, first: int = -1) -> None:
-    """One batch for each value; of producer 7 if `first` is a sequence."""
+    """Produce one batch for each value, as producer 7 if `first` is a sequence."""
     client = world.connect()
     for place, value in enumerate(values):
         header = (
@@ -122,7 +122,7 @@ async def test_no_copies_where_they_are_off(autojump_clock: MockClock) -> None:
 async def test_a_gateway_of_the_old_log_deletes_nothing_and_stops(
     autojump_clock: MockClock,
 ) -> None:
-    """Retention made objects dead in its log, which the restored log still needs."""
+    """In the old log retention made objects dead that the restored log still needs."""
     store, log = MemoryObjectStore(), MemoryLog()
     settings = {
         "object.delete.grace.ms": "0",
@@ -165,7 +165,7 @@ async def test_a_gateway_of_the_old_log_is_refused_at_its_start(
 async def test_an_empty_log_beside_a_clusters_objects_is_refused(
     autojump_clock: MockClock,
 ) -> None:
-    """Even where the settings name the cluster: its log was lost."""
+    """The start fails even if the settings name the cluster, since the log was lost."""
     store, log = MemoryObjectStore(), MemoryLog()
     async with wire_world(store=store):
         pass
@@ -219,7 +219,7 @@ async def test_a_restore_that_another_restore_overtook_is_refused(
 async def test_each_gateway_learns_what_is_copied_though_the_other_is_always_faster(
     autojump_clock: MockClock,
 ) -> None:
-    """Any gateway's housekeeper may delete superseded objects, not only the copier's."""
+    """Any gateway's housekeeper may delete superseded objects, not only that of the copier."""
     store, log = MemoryObjectStore(), MemoryLog()
     async with wire_world({"log.backup.interval.ms": "0"}, store=store, log=log) as world:
         state = world.gateway.coordinator.state

@@ -341,7 +341,7 @@ def batch(*values: str, timestamp: int = NOW_MS, **fields: Any) -> bytes:
 
 
 def batches_of(data: PartitionData) -> list[bytes]:
-    """Return the batches of an answer, with checked CRCs."""
+    """Return the batches of an answer; their CRCs are not checked."""
     raw = bytes(_whole(data))
     found = []
     for position, header in walk(memoryview(raw)):

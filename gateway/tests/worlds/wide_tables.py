@@ -250,7 +250,7 @@ def _none() -> Iterator[Request]:
 
 
 class Table(NamedTuple):
-    """fill: adds so many rows to a state that has a topic `t` of one partition.
+    """fill: adds a number of rows to a state that has a topic `t` of one partition.
 
     is_listed: some requests list all rows, and take longer the more rows there are.
     """

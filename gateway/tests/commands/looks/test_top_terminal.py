@@ -218,7 +218,7 @@ def test_the_terminal_is_as_before_in_the_end(way: str, admin: str) -> None:
                 # The pseudo terminal does not control the process, so the test sends the signal of
                 # Ctrl+C.
                 process.send_signal(signal.SIGINT if way == "Ctrl+C" else signal.SIGTERM)
-            read_until(ours, b"\x1b[?1049l")  # it leaves the alternate screen
+            read_until(ours, b"\x1b[?1049l")  # the command leaves the alternate screen
             assert process.wait(PATIENCE_SECONDS) == 0
         finally:
             process.kill()

@@ -228,7 +228,7 @@ def test_where_it_went_is_a_url_that_works(postgres_server: Any, tmp_path: Path)
         again = tidegate("log", "move", old, new, cwd=tmp_path)
         assert f"this log has moved to {shown} at position" in again.stdout
         assert first.stop()[0] == 0
-    said = " ".join(doctor("--log", old, cwd=tmp_path).split())  # in one line
+    said = " ".join(doctor("--log", old, cwd=tmp_path).split())  # joined to one line
     assert f"it was moved to another one: use that, {shown}" in said
     told = refused(*gateway(1, old), cwd=tmp_path)
     assert f"it has moved to {shown}, which cannot be opened: " in told
