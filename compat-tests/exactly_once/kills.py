@@ -13,7 +13,7 @@ AWAY_SHARE: Final = 0.3  # share of kills after which the process stays down for
 
 @dataclass(frozen=True, slots=True)
 class Blow:
-    """A blow to one process.
+    """A fault of one process.
 
     at_seconds: seconds after the beginning of the plan.  how: a kind that the caller named.
     seconds: until the process continues or is started again.
@@ -28,7 +28,7 @@ class Blow:
 def blows(
     seed: str, who: Sequence[int], every_seconds: float, kinds: Sequence[str] = ("kill",)
 ) -> Iterator[Blow]:
-    """Yield without end a blow in each interval of `every_seconds`, and all kinds equally often."""
+    """Yield without end a fault per interval of `every_seconds`, and all kinds equally often."""
     source = random.Random(seed)
     begin = 0.0
     while True:

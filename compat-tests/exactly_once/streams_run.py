@@ -47,7 +47,7 @@ STUCK_SECONDS: Final = 180.0
 
 @dataclass(frozen=True)
 class Options(Seeded, Kept):
-    """The options.  If a time between blows is 0, there are no blows of its kind."""
+    """The options.  If a time between faults is 0, there are no faults of its kind."""
 
     minutes: float = 10.0
     rate: int = option(200, "inputs a second")

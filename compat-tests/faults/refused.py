@@ -2,7 +2,7 @@
 
     compat-tests/run refused --seconds 80
 
-The store refuses in two ways, each for so many seconds, while idempotent producers write: it
+Idempotent producers write while the store refuses in two ways, each for --seconds.  First it
 answers 403 for a wrong clock, then it accepts no connection.  The program prints for each family of
 clients the longest time that a partition had no acknowledgement, and no record.  The exit status is
 1 if a record failed, was lost or doubled, or if an acknowledgement took longer than --most-seconds.

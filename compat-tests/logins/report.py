@@ -43,7 +43,10 @@ class PairFigures:
 
 @dataclass(slots=True)
 class Figures:
-    """The measurements of a run.  changes: by kind, how often; reloads: of certificates."""
+    """The measurements of a run.
+
+    changes: how often each kind was made.  reloads: how often certificates were read again.
+    """
 
     minutes: float
     pairs: list[PairFigures]

@@ -38,8 +38,8 @@ class Reading:
 class Kept:
     """The records that may be missing.
 
-    retention_ms: older ones may; None: none for their age.  is_cut: DeleteRecords may have removed
-    some.
+    retention_ms: records older than this; None: no records by age.  is_cut: whether DeleteRecords
+    may have removed some.
     """
 
     retention_ms: int | None = None

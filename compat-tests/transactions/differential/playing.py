@@ -37,8 +37,8 @@ class Brokers(NamedTuple):
 class Outcome:
     """The result of a script.  answers: how often each step got each code from Kafka.
 
-    permitted: the permitted differences that it met.  differences: the others, of the first step
-    that had some; the script ended there.
+    permitted: names of the permitted differences that occurred.  differences: the unpermitted ones
+    of one step, which ended the script.
     """
 
     script: st.Script

@@ -1,4 +1,4 @@
-"""No gateway starts on a log that lost its end meanwhile: the copies show how far it reached."""
+"""No gateway starts on a log whose end was lost, because the copies show how far it reached."""
 
 from __future__ import annotations
 
