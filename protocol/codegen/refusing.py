@@ -25,7 +25,7 @@ _ABSENT = {
     "OffsetFetchResponsePartition": ("committed_offset",),
     "PartitionProduceResponse": ("base_offset",),
 }
-# The refusals of these have a null where other answers have a list, or a name.
+# Refusals by these responses have a null where other answers have a list or a name.
 _WITH_NULLS = frozenset({"DescribeClientQuotasResponse", "JoinGroupResponse"})
 _CODE = "error_code"
 _TEXT = "error_message"

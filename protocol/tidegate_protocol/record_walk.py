@@ -76,8 +76,8 @@ class RecordWalk:
       first_timestamp, first_delta: of the first record above; -1 if there is none.
       oldest: the smallest time stamp in ms of the records with a time stamp; NEVER if none has one.
       keyless: the number of records without a key.
-      next_offset: twice the least offset delta of the next record; the deltas must rise, so they
-          are 0, 1, 2 and so on if it is twice the number of records.
+      next_offset: twice the least offset delta of the next record; the deltas must rise, so if
+      next_offset is twice the number of records, they are 0, 1, 2 and so on.
     """
 
     def __init__(

@@ -9,8 +9,8 @@ above that, its oldest values return to probation, so the list follows a changin
 their demotion.
 
 Concurrent misses of one key share one load, run by the first caller.  If that caller is cancelled,
-the next takes over.  A load may bring other keys along; a caller that misses one of these meanwhile
-waits for the load, and then looks it up again.
+another waiting caller runs the load. A load may bring other keys along; a caller that misses one of
+these keys meanwhile waits for the load, and then looks the key up again.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class RangeCache(Generic[T]):
     def get_nowait(self, key: Hashable, *, promote: bool = True) -> T | None:
         """Return the value, or None if it is not here; counts as a use.
 
-        promote: whether this use ends its probation.  A scan uses the values that it loads, too,
-        and values that it loaded ahead even more than once.
+        promote: whether this use ends its probation.  A use by a scan should not: a scan uses each
+        value that it loads, and values that it loaded ahead even more than once.
         """
         entry = self._protected.get(key)
         if entry is not None:

@@ -82,7 +82,7 @@ def configs(state: ClusterState) -> object:
 class Case:
     """late: a proposal whose caller gets no answer.
 
-    meanwhile: done through another gateway; must last.
+    meanwhile: the change that is made through another gateway, and must last.
     """
 
     late: Any

@@ -100,7 +100,10 @@ async def test_a_right_that_is_gone_changes_nothing(
 
 
 async def two(world: World, is_author_of_log: bool) -> tuple[Coordinator, Coordinator]:
-    """Return two gateways. The second decides its own proposals, or the first decides them."""
+    """Return two gateways.
+
+    The proposals of the second gateway are decided by itself or by the first.
+    """
     decider = await world.start(1)
     author = await world.start(9, leads=is_author_of_log, reaches_log=is_author_of_log)
     await author.propose(Renew())

@@ -55,9 +55,9 @@ async def _is_busy(gateway: Coordinator) -> None:
 
 @asynccontextmanager
 async def beside_busy_ones(*, leads: bool) -> AsyncIterator[Coordinator]:
-    """Start three gateways; yield the far one.
+    """Start three gateways; yield the gateway that is far from the log.
 
-    leads: whether the far one is the leading gateway.
+    leads: whether the far gateway is the leader.
     """
     async with forwarding_world() as world:
         logs = {each: FarLog(world.log) for each in (1, 2, 3)}

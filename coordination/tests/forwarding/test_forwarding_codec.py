@@ -117,7 +117,7 @@ def test_proposals_and_answers_survive_encoding_and_decoding(proposal: Any, answ
 def test_a_batch_outside_transactions_has_the_fields_that_older_releases_know(
     flags: int, length: int
 ) -> None:
-    """An older release accepts only arrays of exactly that length.
+    """An older release accepts a batch only as an array of exactly 11 fields.
 
     A gateway of such a release may lead while one of a newer release forwards.
     """

@@ -134,7 +134,7 @@ class _LooksThenWrites(MemoryLog):
 
 
 class _LocksEachHandle(MemoryLog):
-    """The same, under a lock that is only this handle's: right until there is a second one."""
+    """The same, under a lock of this handle alone: right until there is a second handle."""
 
     def __init__(self, disk: _LooksThenWrites) -> None:
         super().__init__()
@@ -291,7 +291,7 @@ class _DeletesBeforeItsBoundary(MemoryLog):
 
 
 class _LoadsTheLastSaved(MemoryLog):
-    """The newest by time of saving, not by position: a slow gateway's old one wins."""
+    """Loads the snapshot that was saved last: an old one of a slow gateway replaces a newer one."""
 
     async def save_snapshot(self, position: int, chunks: Sequence[bytes]) -> None:
         self._snapshot_position = -1

@@ -55,7 +55,7 @@ class MoveWorld:
     """logs: by URL; the first is the cluster's.  given: blocks of ids, by their owner.
 
     elsewhere: the logs that gateways open instead of the URL of a move.  opened_next: the gateways
-    that opened such a log.
+    that opened one of these logs.
     """
 
     seed: int

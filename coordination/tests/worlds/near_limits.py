@@ -20,7 +20,8 @@ def moved_up(
 ) -> ClusterState:
     """Return the state with some of its numbers changed; an argument of 0 changes nothing.
 
-    next_offsets: by partition, which must hold nothing.  counters: by incarnation.
+    next_offsets: the end offsets of partitions, which must be empty. counters: the WAL counters of
+    incarnations.
     """
     head, *tables = split(state.encode())
     objects, ids = head["objects"], head["producer_ids"]

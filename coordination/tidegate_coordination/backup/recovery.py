@@ -40,7 +40,7 @@ class Source(Protocol):
     """A place from which entries can be read."""
 
     async def read(self, position: int) -> Sequence[LogEntry]:
-        """Return entries from a position on; none if this source lacks that one."""
+        """Return entries from a position on; none if this source lacks that position."""
         ...
 
 
@@ -236,7 +236,7 @@ async def recover_from_copies(
     newest: the timeline of the store that holds the records, if the copies are in another store.
 
     Raises:
-      NothingToRestore: there is no copy that can be used, or those of the newest timeline cannot.
+      NothingToRestore: no copy can be used, or no copy of the newest timeline can.
       ReleaseTooOld: a newer release wrote them.
       StoreUnavailable: try again later.
     """

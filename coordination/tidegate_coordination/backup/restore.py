@@ -93,8 +93,8 @@ class RestoreReport:
 class Target:
     """The log to write.
 
-    boundary: first position that it accepts; 0 if it accepts any.  state: of an earlier restore to
-    this log, cut short or complete.
+    boundary: the first position that the log accepts; 0 if it accepts any. state: the state of an
+    earlier restore to this log, cut short or complete.
     """
 
     boundary: int = 0

@@ -137,10 +137,10 @@ def _link(batch: BatchFacts, last_sequence: int) -> int:
 class Gaps:
     """The obstacles to committing an object as it is.
 
-    waits: a batch continues one that another incarnation holds.  losses: such batches that would be
-    refused now and of which no later object holds a copy.  bridges: the producer states to set
-    before the object is committed.  Such a state lets a producer continue after batches that no
-    object holds any more.  If an unknown producer's first batch continues one that is still to
+    waits: a batch continues one that another incarnation holds.  losses: the number of batches that
+    would be refused now, and of which no later object holds a copy.  bridges: the producer states
+    to set before the object is committed.  Such a state lets a producer continue after batches that
+    no object holds any more.  If an unknown producer's first batch continues one that is still to
     come, the state expects the first sequence, so that this batch is refused.
     """
 

@@ -2,7 +2,8 @@
 
 The config is a list of NAME=PATTERN; a client must match all of them, and an empty list matches all
 clients.  Differs from Kafka: patterns are those of RE2, which has neither back references nor
-lookarounds, so that no pattern and no client takes exponential time; too large ones are refused.
+lookarounds, so that no pattern and no client takes exponential time; too large patterns are
+refused.
 """
 
 from __future__ import annotations

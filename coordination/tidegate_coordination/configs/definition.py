@@ -91,7 +91,7 @@ def at_least(low: float) -> Check:
 
 
 def between_or(low: int, high: int, extra: int) -> Check:
-    """Numbers from low to high, or one other."""
+    """Numbers from low to high, or one other number."""
 
     def check(_: str, value: Value) -> str | None:
         if value == extra or (isinstance(value, int) and low <= value <= high):

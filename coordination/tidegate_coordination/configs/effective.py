@@ -1,7 +1,7 @@
 """The effective value of a config, and its source.
 
-Kafka's order is: the resource's own value, then per broker config name: this node's dynamic one,
-the dynamic one of all brokers, the static one, the default.  Some broker configs stand in for
+Kafka's order is: the resource's own value, then per broker config name: this node's dynamic value,
+the dynamic value for all brokers, the static value, the default.  Some broker configs stand in for
 others (log.retention.hours for log.retention.ms).  Kafka lists those only below a value of the
 first name or its default, so a synonym list can be empty (ConfigHelper in Kafka).
 """

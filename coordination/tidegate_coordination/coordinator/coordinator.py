@@ -186,9 +186,9 @@ class Coordinator:
     async def propose(self, proposal: Proposal[Answer], *, expires: bool = False) -> Answer:
         """Have a proposal decided and appended; return its answer.
 
-        expires: it has a deadline in log time, see _deadline_ms(), after which it fails with
-        TOO_LATE.  Log time jumps if clocks are wrong, so the caller must handle that failure at any
-        time.
+        expires: the proposal has a deadline in log time, see _deadline_ms(), after which it fails
+        with TOO_LATE.  Log time jumps if clocks are wrong, so the caller must handle that failure
+        at any time.
 
         Raises:
           CoordinatorUnavailable: no answer in time, or an unreadable one; the outcome is unknown.

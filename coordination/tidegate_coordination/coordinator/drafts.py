@@ -69,7 +69,7 @@ class Draft(Generic[Whose]):
         parts of the proposal.
 
         Raises:
-          CannotCommit: see there; add no more, as above.
+          CannotCommit: see that class. Add no more to the draft, either.
         """
         try:
             decided, encoded = self._decide(proposal)

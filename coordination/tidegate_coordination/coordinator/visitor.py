@@ -1,4 +1,4 @@
-"""Visitors: incarnations that are no gateways.
+"""Visitors: incarnations that are not gateways.
 
 Visitors write to the log, and are never shown to clients.
 

@@ -19,8 +19,8 @@ class TransactionalIdInitialised(Event, frozen=True, tag=50):
     """A transactional id has this producer id and epoch from now on; older ones are fenced.
 
     last_epoch: the epoch that a repeated request may still name (KIP-360); -1: none.
-    previous_producer_id: if the epochs of the former one ran out; -1: none.  state: see
-    TransactionState; that of an id which moved here from the source of a link.
+    previous_producer_id: the former producer id, if its epochs ran out; -1: none. state: see
+    TransactionState; the state of an id that moved here from the source of a link.
     """
 
     level: ClassVar[int] = TRANSACTIONS

@@ -131,7 +131,7 @@ class Forwarder:
         self._queue.withdraw(waiting)
 
     def _on_race(self, is_won: bool) -> None:
-        """Count a race for the log's next position; hand over after too many lost ones."""
+        """Count a race for the log's next position; hand over after too many lost races."""
         contention = self.contention
         if contention is None:
             return

@@ -18,9 +18,10 @@ _log = structlog.get_logger("tidegate.forwarding")
 
 
 class Leadership:
-    """The leader by rendezvous among the gateways that are no suspects.
+    """The leader by rendezvous among the gateways that are not suspected.
 
-    reaches_log: whether this gateway may lead.  leading: whether it does; None until it is known.
+    reaches_log: whether this gateway may lead.  leading: whether it leads; None while that is
+    unknown.
     count: how often it began to lead.
     """
 

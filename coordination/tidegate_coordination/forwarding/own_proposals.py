@@ -25,7 +25,7 @@ class OwnProposals:
         self._none_left = trio.Event()
 
     async def wait_until_none(self) -> None:
-        """Wait until no proposal is queued: one sent earlier could overtake a queued one."""
+        """Wait until no proposal is queued: a forwarded proposal could overtake a queued one."""
         while self._queued:
             await self._none_left.wait()
 

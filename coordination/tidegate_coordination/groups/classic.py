@@ -7,8 +7,9 @@ are parked until the leader's assignment is durable), and ends in Stable.
 
 Persist effects carry the facts that must survive a restart: the assignment before any sync is
 answered, a returning static member's new id before its join is answered, and that the group became
-empty.  The owner appends these one after the other and calls `persisted` after each.  If one fails,
-or its outcome is unknown, the owner calls `abandon` and restores a new machine from the log.
+empty.  The owner appends these facts one after the other and calls `persisted` after each. If an
+append fails, or its outcome is unknown, the owner calls `abandon` and restores a new machine from
+the log.
 
 Times are seconds on any clock that does not jump.  Written from the behaviour of Kafka's group
 coordinator (KIP-134, KIP-345, KIP-394, KIP-814, KAFKA-12462).

@@ -36,7 +36,7 @@ class Member:
 
     @property
     def is_waiting(self) -> bool:
-        """Return whether a request of it is parked, which keeps its session alive."""
+        """Return whether a request of the member is parked, which keeps its session alive."""
         return self.join_ticket is not None or self.sync_ticket is not None
 
     @property

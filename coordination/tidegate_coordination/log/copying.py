@@ -249,7 +249,7 @@ async def complete_copy(source: MetadataLog, target: MetadataLog, offered: int, 
 
 
 async def _where_to_go_on(source: MetadataLog, target: MetadataLog, offered: int, last: int) -> int:
-    """Return the position after a late entry that the copy has; it has all earlier ones, too."""
+    """Return the position after a late entry of the copy; the copy has all earlier entries, too."""
     position, step = last, 1
     while True:
         if await patiently(partial(holds_copy, source, target, position)):

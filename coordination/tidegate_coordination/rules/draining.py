@@ -24,7 +24,7 @@ class Marked(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DrainGateway:
-    """Let a gateway take no new work; stops: and end its process once nothing is left.
+    """Let a gateway take no new work; stops: its process ends once it has no work left.
 
     Answer: Marked.
     """

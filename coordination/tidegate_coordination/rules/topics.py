@@ -4,9 +4,9 @@ Each proposal holds several topics and answers them one by one, in order.  An ev
 number of a topic's partitions, so an entry for 10,000 partitions is as small as for one.
 
 The client's gateway looked up the names of a proposal with the log read up to `seen` (0: unknown).
-If a topic was changed after that, it is refused as CHANGED.  The gateway looks it up again if its
-client still waits; otherwise the late proposal has no effect (decision 22).  topic_ids: see
-looked_up.py.
+If a topic was changed after `seen`, its part of the proposal is refused as CHANGED. The gateway
+looks the topic up again if its client still waits; otherwise the late proposal has no effect
+(decision 22).  topic_ids: see looked_up.py.
 
 Texts are Kafka's.  Differs from Kafka: a replication factor above the number of gateways is
 accepted; it is a label.

@@ -53,8 +53,8 @@ class _Patterns:
     def __init__(self) -> None:
         self.literals: dict[str, int] = {}
         self.prefixes: dict[str, int] = {}
-        self.lengths: list[int] = []  # of the prefixes, rising
-        self._counts: dict[int, int] = {}  # of prefixes, by length
+        self.lengths: list[int] = []  # the lengths of the prefixes, rising
+        self._counts: dict[int, int] = {}  # numbers of prefixes, by length
 
     def change(self, acl: Acl, by: int) -> bool:
         """Add to the number of the ACL's pattern.  Return whether any pattern is left."""
@@ -166,7 +166,7 @@ class AclIndex:
         return False if found or anybodys.of(name) else None
 
     def may_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
-        """Return whether the ACLs allow it for a resource that may exist (KIP-679).
+        """Return whether the ACLs allow the operation on any resource that may exist (KIP-679).
 
         No operation is implied here.  A denied name excludes only that literal name, a denied
         prefix excludes all names that begin with it, and a denial of all names excludes everything.
@@ -230,14 +230,14 @@ class Authorizer:
         self._allows_everyone: Final = allows_everyone
 
     def may(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> bool:
-        """Return whether the principal may do it to the resource, from that host."""
+        """Return whether the principal may do the operation on the resource, from that host."""
         if principal in self._super_users:
             return True
         found = self._index.may(principal, host, operation, resource_type, name)
         return self._allows_everyone if found is None else found
 
     def may_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
-        """Return whether the principal may do it to some resource of the type, from that host.
+        """Return whether the principal may perform the operation on some resource of the type.
 
         Like Kafka, it first tries one name, which super users may always use.  In that try,
         operations are implied.

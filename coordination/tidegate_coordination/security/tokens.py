@@ -50,7 +50,7 @@ class DelegationToken(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def memory_bytes(self) -> int:
-        """Return about how many bytes it takes in a gateway's memory."""
+        """Return about how many bytes the token takes in a gateway's memory."""
         return _ROW_BYTES + sum(_TEXT_BYTES + len(each.encode()) for each in self._texts)
 
     @property

@@ -1,7 +1,7 @@
 """Which tables of the state an event may change, so that a listener is called only for its tables.
 
 A constant for each attribute of StateTables that is a table.  The row of an event (event_rows.py)
-names those that it changes.
+names the tables that the event changes.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class ClusterState(StateTables):
     def log_time_after(self, writer: int, clock_ms: int) -> int:
         """Return the log time after an entry with this writer and clock.
 
-        A gateway asks while it drafts its entry, and again when it folds it.
+        A gateway calls this while it drafts its entry, and again when it folds the entry.
         """
         asked = (self.position, self.log_time_ms, writer, clock_ms)
         if asked == self._asked:

@@ -33,8 +33,8 @@ class Trial(TrialParts):
         """Check that the events can be folded after those of earlier calls.
 
         Raises:
-          StateBroken, LookupError, struct.error, TypeError: they cannot.  Do not use the trial
-            again: the changes that the call has recorded are not undone.
+          StateBroken, LookupError, struct.error, TypeError: the events cannot be folded.
+            Do not use the trial again: the changes that the call has recorded are not undone.
         """
         for event in events:
             # often the only event of an entry, and a large one

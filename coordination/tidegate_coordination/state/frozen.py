@@ -176,7 +176,7 @@ def split(data: bytes) -> Iterator[Any]:
     """Yield the values of all pieces.
 
     Raises:
-      StateBroken: the data ends in the middle of one.
+      StateBroken: the data ends in the middle of a piece.
     """
     view = memoryview(data)
     at = 0

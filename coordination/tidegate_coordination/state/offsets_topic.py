@@ -102,7 +102,7 @@ class PartitionRecords:
         return len(self._records)
 
     def between(self, place: int, end: int) -> Iterator[OffsetsRecord]:
-        """Yield the records from a place on, those below end."""
+        """Yield the records at places from the given one on, below end."""
         records = self._records
         for at in range(bisect_left(records, place, key=_place), len(records)):
             record = records[at]

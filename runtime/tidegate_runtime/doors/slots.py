@@ -186,9 +186,9 @@ class Visitor:
         self._close = close
 
     def known(self) -> bool:
-        """Take a slot, unless it has one: its client is known.
+        """Take a slot, unless the connection has one: its client is known.
 
-        Returns False if there is none, or the connection was closed for others.
+        Returns False if no slot is free, or the connection was closed for others.
         """
         if not self.is_known:
             self.is_known = self._slots.admit(self)

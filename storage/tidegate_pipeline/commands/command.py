@@ -85,7 +85,7 @@ LogLevel = Annotated[
 
 
 def _options(arguments: Mapping[str, Any]) -> Options:
-    """Return the common options of `run` and `once`: their arguments are named as its fields."""
+    """Return the common options of `run` and `once`; arguments and fields have equal names."""
     from .options import Options
 
     return Options(**{each.name: arguments[each.name] for each in fields(Options)})

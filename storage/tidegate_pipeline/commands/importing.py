@@ -198,7 +198,7 @@ async def _topics(state: ClusterState, wanted: ImportOptions) -> Sequence[Topic]
     A gateway makes the topics of a new link a moment later.
 
     Raises:
-      BadSource: the link mirrors none, or not one that was named.
+      BadSource: the link mirrors no topic, or not all topics that were named.
     """
     with trio.move_on_after(TOPICS_SECONDS):
         while _missing(state, wanted):  # noqa: ASYNC110 - the log brings them

@@ -174,7 +174,7 @@ def _open_store_in_use(url: str) -> ObjectStore:
     """Open a store that a gateway uses.
 
     Raises:
-      NothingThere: its folder does not exist; a gateway that starts makes it.
+      NothingThere: the store's folder does not exist; a gateway creates it at its start.
       StoreMisconfigured: the URL or the folder is wrong.
     """
     parts = urlsplit(url)
@@ -250,7 +250,7 @@ async def living_driver(
     """Yield a driver with a new incarnation, which ends with the block.
 
     Raises:
-      GatewayFenced: in a group; the incarnation was fenced.  Open another driver.
+      GatewayFenced: in an exception group; the incarnation was fenced.  Open another driver.
       CoordinatorUnavailable, StoreUnavailable, TooSlowError: log or store do not answer; try again
         later.
       NothingThere: no gateway has registered, or taken the prefix, yet; try again later.

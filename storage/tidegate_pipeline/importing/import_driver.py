@@ -2,11 +2,11 @@
 
     state, bounds --PartitionImport--> units --Runner--> WAL objects --CommitWal--> state
 
-It registers as the pipeline does.  Its objects are named after its own incarnation.  While it holds
-its claim, the gateways' mirrors of the link stand aside.  The progress of a copy is its end in the
-state, so an import that died continues where its last publication ended.  Objects that its tasks
-wrote beyond that are orphans.  Each batch names the end that it follows, so nothing is published
-twice, even if a mirror or another import writes to the partition.
+The driver registers as the pipeline does. Its objects are named after its own incarnation.  While
+it holds its claim, the gateways' mirrors of the link stand aside.  The progress of a copy is its
+end in the state, so an import that died continues where its last publication ended.  Objects that
+its tasks wrote beyond that end are orphans.  Each batch names the end that it follows, so nothing
+is published twice, even if a mirror or another import writes to the partition.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class ImportRunner(Protocol):
 
 @dataclass(slots=True)
 class ImportCounters:
-    """The published work; size_bytes: of batches."""
+    """The published work; size_bytes: the bytes of the batches."""
 
     size_bytes: int = 0
     batches: int = 0

@@ -1,8 +1,8 @@
 """Runs tasks of an import on Spark: a job of one row for each; see spark_runner.py.
 
 A worker opens the source for each task, and keeps the object store open.  The pickled function
-holds the source's addresses and secrets.  Spark's own settings decide whether it is encrypted on
-the way to executors.
+holds the source's addresses and secrets.  Spark's own settings decide whether this function is
+encrypted on the way to executors.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ key is removed.  Records of aborted transactions are removed, and supersede noth
 
 The marker of a transaction is removed when its data is gone, but not before a tombstone would be: a
 reader of committed records may have read the data before.  An aborted transaction's entries in the
-indexes of segments are removed at that time, and its marker in a later round.  By an entry without
-a marker, a reader would drop later records of the producer, and segments of a round may be
-published separately.
+indexes of segments are removed at that time, and its marker in a later round.  One round does not
+remove both, because its segments may be published separately: if an entry stayed without its
+marker, a reader would drop later records of the producer.
 
 The framing is Kafka's: base offset, last offset delta, producer fields, base timestamp and codec of
 a batch stay; record count, length, CRC and largest timestamp follow from the remaining records,

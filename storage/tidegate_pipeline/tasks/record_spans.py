@@ -22,7 +22,8 @@ _LAST_SHIFT = 63
 class Spans(NamedTuple):
     """The records of a batch, in order.
 
-    starts: first byte of each, and the end of the last.  keys: None for a record without a key.
+    starts: the first byte of each record, and the end of the last record.  keys: None for a record
+    without a key.
     nulls: whether the value is null, which makes a tombstone.
     """
 

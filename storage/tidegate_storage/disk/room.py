@@ -10,7 +10,7 @@ import math
 
 from .cache_files import parse_path
 
-# How long after the disk was last full the cache takes its room again.
+# How long after the disk was last full the cache gets its configured bound back.
 GIVE_WAY_SECONDS = 600.0
 # How long after a failure the cache tries again to remove a file.
 RETRY_SECONDS = 60.0

@@ -136,7 +136,7 @@ class TopicReader:
           ClassicError: the cluster does not say where they are.
         """
         cursors = self._all = await self._cursors()
-        waited = 0.0  # in rounds without records, since the last one with records
+        waited = 0.0  # seconds in rounds without records, since the last round with records
         while cursors := [each for each in cursors if not each.is_over]:
             began = trio.current_time()
             before = [each.position for each in cursors]

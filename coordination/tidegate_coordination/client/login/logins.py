@@ -14,10 +14,10 @@ from .sasl import Login
 class Logins:
     """See the module's head.
 
-    is_refused: whether the last one was refused, by a broker or a token endpoint.
+    is_refused: whether the last login was refused, by a broker or a token endpoint.
 
     Args:
-      tokens: of the link; not used but for OAUTHBEARER.
+      tokens: the link's token sources; used only for OAUTHBEARER.
     """
 
     def __init__(self, properties: ClientProperties, tokens: TokenSources | None = None) -> None:

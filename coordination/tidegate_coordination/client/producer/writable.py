@@ -33,7 +33,7 @@ async def writable_partitions(cluster: ClassicCluster, name: str) -> int:
     creates the topic after its answer.
 
     Raises:
-      Failed: there is none, and the cluster makes none.
+      Failed: the topic does not exist, and the cluster does not create it.
       ClassicError: the cluster does not say.
     """
     topics = [MetadataRequestTopic(name=name)]

@@ -2,8 +2,8 @@
 
 The notation is that of java.util.Properties; names, defaults and meanings are Kafka's.  The Java
 client ignores a name that it does not know, and warns; so `unknown` lists those names.  A property
-that this client knows and cannot obey is an error, since a connection without it would be another
-one than the operator described.
+that this client knows and cannot obey is an error: without it, the connection would differ from the
+operator's description.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class Slots:
         self._waiting.append(slot)
 
     def settle(self, frame: memoryview) -> Slot:
-        """Give the next answer to its request; return that.
+        """Give the next answer to its request; return the request's slot.
 
         Raises:
           RemoteProtocolError: the broker broke the protocol; close the connection.

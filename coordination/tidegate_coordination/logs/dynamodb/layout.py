@@ -144,7 +144,7 @@ def head_of(item: Item) -> Head:
 
 
 def end_of(attributes: Attributes) -> End:
-    """Raises LogCorrupt if it is something else, or of a format that is not known here."""
+    """Raises LogCorrupt if the item is no end, or has a format that this release does not know."""
     item = Item(END, attributes)
     if (found := _number(item, "format")) != FORMAT:
         raise LogCorrupt(

@@ -146,7 +146,7 @@ class ObjectLog:
         position, first = self._glimpsed
         first = first if position == from_position else None
         found = await self._entries.get_ahead(from_position, max_bytes, first=first, known=known)
-        # The boundary is read after the entries, and before these count.
+        # Read the boundary after the entries: if it has passed them, they do not count.
         if from_position < await self._checked_boundary():
             return Trimmed(self._boundary.position)
         payloads = _run(from_position, found)

@@ -2,9 +2,9 @@
 
 The URL is libpq's, with its parameters (`sslmode`, several hosts, `service`, ...); what it leaves
 out comes from where libpq looks: PGPASSWORD, the password file, the service file. `schema` is
-Tidegate's: each log is a schema (`tidegate` if none is named). So several logs can share a
-database, and each can be granted, dumped and dropped separately. Schema and tables are made at
-first use.
+Tidegate's own parameter: each log is a schema (`tidegate` if none is named). So several logs can
+share a database, and each can be granted, dumped and dropped separately. Schema and tables are made
+at first use.
 
 psycopg comes with the extra `postgres`, so this module imports the rest only when a log is opened.
 """

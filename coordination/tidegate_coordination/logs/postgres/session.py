@@ -67,7 +67,7 @@ def _make_durable(connection: Connection, address: Address) -> None:
             f"{address.shown} runs with fsync=off: acknowledged entries would not survive a power"
             " cut. Set fsync=on in postgresql.conf"
         )
-    if synchronous_commit == "off":  # for the role or the database; stronger settings stay
+    if synchronous_commit == "off":  # set for the role or the database; stronger values stay
         connection.execute("SET synchronous_commit TO on")
 
 

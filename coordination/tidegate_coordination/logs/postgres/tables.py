@@ -4,10 +4,10 @@ Every call of the hot path is one round trip of a prepared statement that commit
 READ COMMITTED: APPEND and READ, which run in the event loop. `layout.py` describes the tables.
 
 Append against trim. An append locks the boundary row (FOR SHARE) and only then inserts. Raising the
-boundary waits for such locks. A lock that waited for a rise sees the raised boundary, even if the
-rest of the statement's view is older. So a position is inserted before the boundary passes it, or
-refused for ever. The check for the predecessor may use the older view: the writer has read that
-entry, and if the entry was trimmed since, the boundary shows it.
+boundary waits for such locks. A lock that waited for a rise of the boundary sees the raised
+boundary, even if the rest of the statement's view is older. So a position is inserted before the
+boundary passes it, or refused for ever. The check for the predecessor may use the older view: the
+writer has read that entry, and if the entry was trimmed since, the boundary shows it.
 """
 
 from typing import Final

@@ -1,7 +1,7 @@
 """Links, the topics that they mirror, and the bounds of mirrored partitions.
 
-Each proposal of a mirror says which state its gateway has seen here.  If that has changed
-meanwhile, the proposal is refused, and the gateway reads the state again.
+Each proposal of a mirror names the state of this cluster that its gateway has seen. If that state
+has changed since, the proposal is refused, and the gateway reads the state again.
 """
 
 from __future__ import annotations

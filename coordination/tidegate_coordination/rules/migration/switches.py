@@ -254,7 +254,7 @@ def _unequal(state: ClusterState, fence: Fence, ends: Mapping[bytes, Sequence[in
 
 @dataclass(frozen=True, slots=True)
 class FinishSwitches:
-    """Forget the source of topics that were switched; none: of all those of the link.
+    """Forget the source of switched topics; without names, of all switched topics of the link.
 
     Answer: the names of the topics, or why nothing was done, for a person.
     """

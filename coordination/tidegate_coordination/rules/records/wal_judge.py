@@ -191,7 +191,7 @@ class WalJudge:
         self._next_offset = mirrored.next_offset
 
     def _turn_to(self, topic_id: bytes, index: int) -> None:
-        """Turn to the batches of another partition: in an object they lie together."""
+        """Turn to the next partition; an object holds the batches of a partition together."""
         if self._index >= 0:
             self._leave_partition()
         self._topic_id = topic_id
@@ -309,8 +309,8 @@ class WalJudge:
     def _has_room(self, key: tuple[int, int]) -> bool:
         """Return whether a new producer of a partition gets a state.
 
-        It gets none if its id is made up and the partition has many producers.  See the module's
-        head.
+        The producer gets no state if its id is made up and the partition has many producers.  See
+        the module's head.
         """
         number, producer_id = key
         state = self._view.state

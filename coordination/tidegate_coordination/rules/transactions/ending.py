@@ -155,7 +155,7 @@ class EndTransaction:
         return self._end(view, found, following)
 
     def _answer_repeated(self, row: TransactionalId) -> EndAnswer:
-        """Answer a request with the last epoch: it repeats the last end, or is a zombie's."""
+        """Answer a request with the last epoch: it repeats the last EndTxn, or a zombie sent it."""
         if row.state in (TransactionState.EMPTY, TransactionState.ONGOING):
             return refused(TransactionRefusal.FENCED)
         if row.state is not _COMPLETE[self.committed]:

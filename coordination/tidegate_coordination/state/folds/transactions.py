@@ -52,7 +52,7 @@ class TransactionFolds:
         self._table.fold_staged(event, self._state.log_time_ms, self._position)
 
     def fold_ended(self, event: tev.TransactionEnded) -> None:
-        """Markers end the transaction in all its partitions, and its offsets count or vanish.
+        """Markers end the transaction in all its partitions; its offsets are committed or dropped.
 
         All rows that change are kept for the snapshots under way before the first change.
         """

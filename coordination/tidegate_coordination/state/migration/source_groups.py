@@ -86,7 +86,7 @@ class LinkGroupTable:
         return has_moved or self._groups.get(group_id) is not None
 
     def link_of_id(self, transactional_id: str) -> str:
-        """Return the link to whose source gateways forward a transactional id; "": it is here."""
+        """Return the link to whose source gateways forward a transactional id; "" if to none."""
         for link in self._links.with_ids:
             if is_named(link.transactional_ids, transactional_id):
                 is_here = self._is_id_here(transactional_id)
@@ -134,7 +134,7 @@ class LinkGroupTable:
         self.version += 1
 
     def fold_reached(self, event: GroupFenceReached) -> None:
-        """A gateway forwards nothing of the groups any more."""
+        """A gateway forwards no more requests of the groups."""
         fence = self._fence(event.fence)
         fence.awaited.discard(event.incarnation)
         fence.members += event.members

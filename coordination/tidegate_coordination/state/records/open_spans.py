@@ -33,7 +33,7 @@ class OpenSpans:
 
     @property
     def lowest(self) -> int:
-        """Return where the first of them begins; there must be one."""
+        """Return the first offset of the oldest open transaction; there must be one."""
         return self._flat[1]
 
     def begin(self, producer_id: int, first_offset: int) -> None:

@@ -45,8 +45,8 @@ class ProducerState(NamedTuple):
         """Return whether a batch with these sequences lies before all kept batches.
 
         If the producer began at zero, such a batch was accepted, because each batch follows the one
-        before it.  Near the wrap it cannot be distinguished from a batch far ahead, and counts as
-        one.
+        before it.  Near the wrap of sequence numbers, such a batch cannot be distinguished from a
+        batch far ahead, and counts as the latter.
         """
         if len(self.batches) < KEPT_BATCHES:
             return False

@@ -246,7 +246,7 @@ class Runs:
 
 
 def packed_marker(marker: Marker) -> bytes:
-    """Return a marker's row without the offset: it is the same in all partitions."""
+    """Return a marker's row without the offset; the row is the same in all partitions."""
     producer_id = marker.producer_id
     number = producer_id >> _LOW_BITS
     return _pack(

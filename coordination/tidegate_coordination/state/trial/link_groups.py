@@ -18,7 +18,7 @@ class LinkGroupTrial:
         self._once: Final = once
 
     def fenced(self, event: kev.GroupsFenced) -> None:
-        """Check that the fence is the next one, of groups without a fence."""
+        """Check the fence's number, and that its groups have no fence."""
         table = self._state.link_groups
         self._state.links.expect_link(event.link)
         expect(("end of link", event.link) not in self._once, f"link {event.link} is removed")

@@ -27,7 +27,7 @@ class SwitchTrial:
         self.groups: Final = LinkGroupTrial(state, once)
 
     def topics_fenced(self, event: kev.TopicsFenced) -> None:
-        """Check that the fence is the next one, of topics of the link without a fence."""
+        """Check the fence's number, and that its topics are the link's and have no fence."""
         switches = self._state.switches
         self._state.links.expect_link(event.link)
         expect(event.fence == switches.next_fence, f"fence {event.fence}")
@@ -128,7 +128,7 @@ class SwitchTrial:
         return kept_topic(self._state, self._once, topic_id).partition_numbers
 
     def return_fenced(self, event: kev.ReturnFenced) -> None:
-        """Check that the fence is the next one, of topics that reverse."""
+        """Check that the fence has the next number, and that its topics are being written back."""
         self._state.links.expect_link(event.link)
         expect(event.fence == self._state.switches.next_fence, f"fence {event.fence}")
         only_once(self._once, "new fence", event.fence)
