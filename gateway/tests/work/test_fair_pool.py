@@ -42,7 +42,7 @@ class Bench:
 
 
 class Spent:
-    """Stands for the quota that a request's cost is charged to."""
+    """Stands for the cost of a request, and notes the spent seconds."""
 
     fetch_bytes: int | None = None
 

@@ -125,7 +125,8 @@ def test_beyond_the_bytes_the_client_with_most_of_them_loses_its_newest_jobs() -
     assert (len(line), line.size_bytes) == (6, 100), "who is refused takes no place"
     assert line.add("b", "b3", 15) == ["a3", "a2"]
     assert (len(line), line.size_bytes) == (5, 85)
-    # Jobs without bytes and large jobs are counted separately, so neither hide the others.
+    # Jobs and bytes have separate bounds, so many jobs without bytes and a few large jobs do not
+    # hide each other.
     assert line.add("d", "d1", 10) == []
     line.leave("c", "c1")
     assert line.size_bytes == 55
