@@ -1,8 +1,9 @@
-"""Deletes dead objects in batches; objects that the store does not delete delay no others.
+"""Deletes dead objects in batches; an object that cannot be deleted does not delay the others.
 
-A batch that fails is set aside, and tried in halves later.  An object that fails alone waits 10 s,
-then twice as long each time, up to an hour.  So even if the store refuses to delete many objects,
-all others are deleted, and a passing error delays an object only a little.
+If a batch fails, its two halves are tried later.  If a single object fails, it is tried again after
+10 s, and after each further failure after twice the time, up to an hour.  So even if the store
+refuses to delete many objects, all others are deleted, and a transient error delays an object only
+a little.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final, Protocol
 
 import trio
 
-# After so many failed batches in one round, the store probably does not answer at all.
+# After this number of failed batches in one round, the store probably does not answer at all.
 MAX_FAILED: Final = 3
 FIRST_PAUSE_SECONDS: Final = 10.0
 LAST_PAUSE_SECONDS: Final = 3600.0
@@ -29,9 +30,9 @@ class Due(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
-    """Numbers to try together, not before a time on Trio's clock.
+    """Numbers of objects to delete together, not before a time on Trio's clock.
 
-    pause_seconds: the wait until then, to be doubled by the next failure.
+    pause_seconds: the last wait, which the next failure doubles.
     """
 
     numbers: list[int]
@@ -50,17 +51,17 @@ class Deletions:
         self._failed: list[_Failed] = []
 
     async def run_once(self, due: Due) -> None:
-        """Delete the objects that are due: first those that never failed, then the others."""
+        """Delete the objects that are due: first objects that never failed, then the others."""
         failures = 0
         while failures < MAX_FAILED and (numbers := due(left_out=self._numbers())):
             failures += not await self._try(numbers)
         now = trio.current_time()
-        # Halves first: most of their objects can probably be deleted.
+        # Halves of failed batches come first: most of their objects can probably be deleted.
         for each in sorted(self._failed, key=lambda each: each.not_before):
             if failures == MAX_FAILED or each.not_before > now:
                 return
             self._failed.remove(each)
-            # Another gateway may have deleted some of them, or they are no longer due.
+            # Another gateway may have deleted some of these objects, or they may be no longer due.
             if numbers := due(among=each.numbers):
                 failures += not await self._try(numbers, each.pause_seconds)
 

@@ -1,4 +1,4 @@
-"""Logs at level INFO when other gateways come, drain and go."""
+"""Logs at level INFO when other gateways start, drain and leave."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ class _Seen(NamedTuple):
 
 
 class GatewayWatch:
-    """Compares the live gateways with the last look, and logs the changes; the first look logs
-    none.
+    """Compares the live gateways with the last look, and logs changes; the first look logs nothing.
 
     Args:
-      own_incarnation: skipped, as this gateway's start and stop are logged elsewhere.
+      own_incarnation: not logged, as this gateway's start and stop are logged elsewhere.
     """
 
     def __init__(self, gateways: GatewayTable, own_incarnation: int) -> None:

@@ -1,9 +1,9 @@
 """Background work of a gateway: leases, retention, expiry, collection, snapshots.
 
-Every gateway renews its own lease, and expires gateways whose lease expired.  Only the gateway that
-holds the claim "housekeeper" does retention, expiry of offsets and producers, and collection.  The
-claim only saves work: the rules check each proposal again at its position, and deleting an object
-twice does no harm.  All times in rules are log time.
+Every gateway renews its own lease, and proposes the expiry of gateways whose lease has ended.  Only
+the gateway that holds the claim "housekeeper" does retention, expiry of offsets and producers, and
+collection.  The claim only saves work: the rules check each proposal again at its position, and
+deleting an object twice does no harm.  All times in rules are log time.
 
 A gateway whose clock is far off the cluster's proposes no expiry
 (docs/architecture.md, "Leases and clocks").
@@ -54,7 +54,8 @@ _log = structlog.get_logger("tidegate.housekeeper")
 CLAIM = "housekeeper"
 RENEWALS_PER_LEASE = 6
 MAX_CLOCK_SKEW_MS = 10_000
-# The wall clock against Trio's monotonic clock: a lone gateway has no other clock to compare with.
+# The limit between the wall clock and Trio's monotonic clock; a lone gateway has no other clock to
+# compare with.
 MAX_CLOCK_LEAP_MS = 3_600_000
 MINUTE_MS = 60_000
 GROUPS_A_ROUND = 1000
@@ -67,9 +68,10 @@ RETRIED_SCAN_SECONDS = 600.0
 class HousekeeperSettings:
     """Settings of the housekeeper.
 
-    interval_seconds: between two rounds.  orphan_scan_seconds: between two scans, 0 for none.
-    snapshot_entries: between two snapshots.  kept_entries: entries that trimming leaves below a
-    snapshot, so that replicas that lag a little continue without it.
+    interval_seconds: the time between two rounds.  orphan_scan_seconds: the time between two scans;
+    0 for no scans.  snapshot_entries: the number of entries between two snapshots.  kept_entries:
+    the number of entries below a snapshot that trimming keeps, so that replicas that lag a little
+    do not need the snapshot.
     """
 
     interval_seconds: float
@@ -81,10 +83,10 @@ class HousekeeperSettings:
 class Housekeeper:
     """Runs the background work; see the module's head.
 
-    cluster: with this gateway's static settings, which it writes to the log.
-    check_owner: raises TimelineOver if the prefix is another log's; called before each deletion.
-    copied_log_time_ms: see BackupSchedule.  see_copied: see OrphanScan.
-    upkeep: counts the steps that fail.
+    cluster: the cluster's settings, with this gateway's static settings, which it writes to the
+    log.  check_owner: raises TimelineOver if the prefix is another log's; called before each
+    deletion.  copied_log_time_ms: see BackupSchedule.  see_copied: see OrphanScan.  upkeep: counts
+    the steps that fail.
     """
 
     def __init__(
@@ -122,7 +124,7 @@ class Housekeeper:
         self.failed_snapshots = 0
 
     async def run(self) -> None:
-        """Do all background work; forever."""
+        """Run all background work forever."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._renew)
             nursery.start_soon(self._keep_house)
@@ -143,10 +145,11 @@ class Housekeeper:
         me = gateways.live.get(self._coordinator.incarnation)
         age_ms = gateways.lease_time_ms - me.renewed_at_ms if me else 0
         now_ms = self._wall_clock() * 1000
-        # abs(): a clock that went back must not delay the renewal until it reaches its old time.
+        # abs(): if the clock was set back, the renewal must not wait until it reaches its old time.
         silent_ms = abs(now_ms - me.clock_ms) if me else 0
         highest = self._coordinator.state.highest_version
-        # Snapshots and forwarding of an older release drop highest_version: write it again.
+        # Gateways of an older release drop highest_version from snapshots and when forwarding, so
+        # write it again.
         is_forgotten = me is not None and me.highest_version < highest
         if is_forgotten or max(age_ms, silent_ms) * RENEWALS_PER_LEASE >= gateways.lease_ms:
             await self._coordinator.propose(Renew(highest))
@@ -161,11 +164,11 @@ class Housekeeper:
             await self._coordinator.propose(ExpireGateways())
 
     def _clock_agrees(self) -> bool:
-        """Whether this clock is good enough to propose the expiry of gateways.
+        """Return whether this clock is good enough to propose the expiry of gateways.
 
-        Its present reading counts in addition to its last one in the log.  So of two gateways each
-        may expire the other, whichever clock is right: leases are measured in lease time
-        (decision 3).
+        The median counts this clock's present reading in addition to its last one in the log.  So
+        if there are two gateways, each can expire the other, whichever clock is right; leases are
+        measured in lease time (decision 3).
         """
         return self._clock_is_steady() and self._skew_ms(0) <= MAX_CLOCK_SKEW_MS
 
@@ -180,21 +183,21 @@ class Housekeeper:
         return leapt_ms <= MAX_CLOCK_LEAP_MS
 
     def _skew_ms(self, writer: int) -> float:
-        """Return how far this clock is off the median, counting as the clock of a writer."""
+        """Return how far this clock is off the median, where it counts as the clock of `writer`."""
         now_ms = int(self._wall_clock() * 1000)
         return abs(now_ms - self._coordinator.state.gateways.median_clock_ms(writer, now_ms))
 
     def _may_expire(self) -> bool:
-        """Whether this clock is near the median of all, and log time is not ahead of it."""
+        """Return whether this clock is near the median, and log time is not ahead of it."""
         state, me = self._coordinator.state, self._coordinator.incarnation
-        # The others' clocks are as old as their last entries.
+        # The readings of the other clocks are as old as their gateways' last entries.
         tolerated_ms = MAX_CLOCK_SKEW_MS + state.gateways.lease_ms / RENEWALS_PER_LEASE
         if not self._clock_is_steady() or self._skew_ms(me) > tolerated_ms:
             return False
         ahead_ms = state.log_time_ms - self._wall_clock() * 1000
         if ahead_ms > tolerated_ms:
-            # The cluster began with a wrong clock, or its clocks went back.  Records would look
-            # too old.
+            # The cluster began with a wrong clock, or its clocks were set back.  By log time,
+            # records would look older than they are.
             _log.error(
                 "the cluster's time is ahead of its clocks; nothing expires until they reach it",
                 hours=round(ahead_ms / 3_600_000, 1),
@@ -204,8 +207,9 @@ class Housekeeper:
     def may_expire_here(self) -> bool:
         """Return whether no other live gateway is the housekeeper, and the clocks are good.
 
-        A gateway takes the claim a housekeeping interval after its start at the earliest.  What
-        clients wait for, such as the end of an overdue transaction, cannot wait for that.
+        A gateway does not take the claim before a housekeeping interval has passed since its start.
+        Work for which clients wait, such as the end of an overdue transaction, cannot wait that
+        long.
         """
         if self.is_elsewhere():
             return False
@@ -225,8 +229,10 @@ class Housekeeper:
             await self._upkeep.attempt("keep house", self.keep_house_once)
 
     async def keep_house_once(self) -> None:
-        """Do one round if this gateway holds the claim.  With a wrong clock, or while other
-        gateways reach the object store and this one does not, release the claim.
+        """Do one round if this gateway holds the claim.
+
+        If its clock is wrong, or other gateways reach the object store and this one does not,
+        release the claim.
         """
         if self._is_cut_off() or not self._may_expire():
             await self._coordinator.propose(ReleaseClaim(CLAIM))
@@ -244,7 +250,7 @@ class Housekeeper:
         await self._upkeep.attempt("collect objects", self._collect_all)
 
     async def _cut(self) -> None:
-        """Move log starts up, some topics at a time: all at once would hold up all clients."""
+        """Move log start offsets up, some topics at a time, so that clients are not held up."""
         ids = list(self._coordinator.state.topics.by_id)
         for first in range(0, len(ids), TOPICS_A_TURN):
             while moves := self._moves(ids[first : first + TOPICS_A_TURN]):
@@ -268,7 +274,7 @@ class Housekeeper:
             return []
 
     def _settings_or_none(self, topic: Topic) -> TopicSettings | None:
-        """Return a topic's settings; None, which skips the topic, if they cannot be read."""
+        """Return a topic's settings; None if they cannot be read, so that the topic is skipped."""
         try:
             return self._cluster.of(topic)
         except Exception as error:
@@ -280,7 +286,7 @@ class Housekeeper:
         await self._coordinator.propose(ExpireProducers(expiration_ms))
 
     async def _look_for_orphans(self) -> None:
-        """Scan now and then, and soon after a failure, if this gateway holds the claim."""
+        """Scan at each interval, and soon after a failure, while this gateway holds the claim."""
         pause = self._settings.orphan_scan_seconds
         if not pause:
             return
@@ -319,7 +325,7 @@ class Housekeeper:
     async def _collect(self, numbers: list[int]) -> None:
         state = self._coordinator.state
         keys = [object_key(state, state.objects.name(number)) for number in numbers]
-        # If the log was restored elsewhere, the new log may need objects that are dead here.
+        # If the log was restored elsewhere, the new log may need objects that are dead in this log.
         await self._check_owner()
         await self._store.delete_many(keys)
         await self._coordinator.propose(ForgetObjects(tuple(numbers)))
@@ -332,9 +338,9 @@ class Housekeeper:
                 await self._take_snapshot_or_complain()
 
     async def _take_snapshot_or_complain(self) -> None:
-        """Take a snapshot.  If it reads back damaged, log that, and trim nothing.
+        """Take a snapshot.  If it is damaged when read back, log an error, and trim nothing.
 
-        A damaged snapshot affects only gateways that start, so this one continues.
+        A damaged snapshot affects only starting gateways, so this one continues.
         """
         try:
             await self._upkeep.attempt("take a snapshot", self._take_due_snapshot)
@@ -348,14 +354,14 @@ class Housekeeper:
 
     def _snapshot_is_due(self) -> bool:
         if self._coordinator.state.log_moves.present is not None:
-            return False  # a log must not be trimmed while a move copies it
+            return False  # the log must not be trimmed while a move copies it
         grown = self._coordinator.state.position - self._snapshot_position
         return grown >= self._settings.snapshot_entries
 
     async def _take_due_snapshot(self) -> None:
-        """Take a snapshot, unless the log's first position shows a newer one.
+        """Take a snapshot, unless the log's first position shows a recent one.
 
-        Another gateway, or an earlier incarnation, may have taken that.
+        Another gateway, or an earlier incarnation, may have taken the recent one.
         """
         begin = await self._log.read(FIRST_POSITION, 1)
         if isinstance(begin, Trimmed):
@@ -367,7 +373,8 @@ class Housekeeper:
     async def take_snapshot(self) -> None:
         """Save the state, read it back, and trim the log below it; stop if the log moves meanwhile.
 
-        The new log may hold only the snapshot of the copy, and then needs all entries after that.
+        The new log may hold only the snapshot that the move copied.  It then needs all entries
+        after that snapshot.
         """
         state = self._coordinator.state
         is_here = partial(state.log_moves.is_settled, state.log_moves.sealed_at)

@@ -1,15 +1,15 @@
 """Deletes orphans: objects that no entry of the metadata log names or ever will name.
 
-A gateway that dies leaves objects that it stored and did not commit; a pipeline's task leaves those
-of failed attempts.  Once their incarnation has ended, it writes no more entries
-(docs/architecture.md, "What stays true", 8).  If the state does not name such an object then, it is
-an orphan.  The scan skips objects of live incarnations, since the next entry may name them, and
-objects of other timelines, since a restore may need them.
+A gateway that dies leaves objects that it stored and did not commit; a pipeline task leaves objects
+of failed attempts.  Once an incarnation has ended, it writes no more entries (docs/architecture.md,
+"What stays true", 8).  So an object of an ended incarnation that the state does not name is an
+orphan.  The scan skips objects of live incarnations, since the next entry may name them.  It also
+skips objects of other timelines, since a restore may need them.
 
-If a log loses its end, an incarnation that ended there is live again, and objects that the lost
-entries named look like orphans.  So before a deletion the log is copied up to the position of the
-scan, which also compares the log with its copies.  If the log is not the one that was copied, the
-scan deletes nothing.
+If a log loses its last entries, an incarnation that ended in them is live again, and objects that
+the lost entries named look like orphans.  So before a deletion the log is copied up to the position
+of the scan.  Copying also compares the log with its copies.  If the log is not the one that was
+copied, the scan deletes nothing.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _Named: TypeAlias = dict[int, set[ObjectName]]
 class OrphanScan:
     """Scans the store; see the module's head.
 
-    check_owner: raises if the prefix is another log's; called before each deletion.
-    see_copied: copies the log up to a position, raises if it cannot; called before each deletion.
+    check_owner: raises if the prefix is another log's; called before each deletion.  see_copied:
+    copies the log up to a position, or raises if that fails; called before each deletion.
     """
 
     def __init__(
@@ -66,12 +66,13 @@ class OrphanScan:
         """List all objects of this timeline, and delete the orphans; return how many there were.
 
         Raises:
-          StoreUnavailable, StoreMisconfigured: some could not be listed or deleted; try again
-            later.
-          LogUnavailable: the log is not copied up to its end; try again later.
+          StoreUnavailable, StoreMisconfigured: some objects could not be listed or deleted; try
+            again later.
+          LogUnavailable: the log could not be copied up to the scan's position; try again later.
         """
         position = self._state.position
-        # Only incarnations that have ended by now: the state holds all names of their objects.
+        # Only incarnations that have ended by now, since the state holds all names of their
+        # objects.
         last = self._state.gateways.next_incarnation
         ended = [each for each in range(1, last) if not self._state.gateways.is_live(each)]
         named = await self._named(frozenset(ended))
@@ -92,7 +93,7 @@ class OrphanScan:
         return found
 
     async def _named(self, ended: frozenset[int]) -> _Named:
-        """Return the names that the state holds of ended incarnations; it never gets more."""
+        """Return the object names of ended incarnations; the state never gets more of these."""
         named: _Named = defaultdict(set)
         objects = self._state.objects
         for at, number in enumerate(objects.numbers()):
@@ -125,7 +126,7 @@ class OrphanScan:
         try:
             await self._store.delete_many(keys)
         except (StoreMisconfigured, StoreUnavailable) as error:
-            self._failure = error  # continue: other batches may succeed
+            self._failure = error  # the scan continues, since other batches may succeed
             return
         self.deleted += len(keys)
         _log.info("deleted objects that no log entry names", count=len(keys), first=keys[0])

@@ -1,4 +1,4 @@
-"""Makes a proposal of the gateway itself, however long the log needs."""
+"""Makes a proposal of the gateway itself, and waits for the log without a limit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SAY_AGAIN_SECONDS: Final = 0.5
 
 
 async def propose_patiently(step: Callable[[], Awaitable[object]]) -> None:
-    """Make a proposal of this gateway, and repeat it until the log answers."""
+    """Make a proposal of the gateway itself, and repeat it until the log answers."""
     while True:
         try:
             await step()

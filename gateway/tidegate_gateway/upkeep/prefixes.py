@@ -1,8 +1,8 @@
 """A gateway starts only if the store's prefix belongs to the cluster of the metadata log.
 
-A gateway with another prefix or bucket than the others would acknowledge records that the others do
-not find.  So only the gateway that created the cluster puts the owner marker into a free prefix.
-All other gateways wait for the marker, and do not start without it.
+If a gateway had another prefix or bucket than the others, it would acknowledge records that the
+others do not find.  So only the gateway that created the cluster writes the owner marker into a
+free prefix.  All other gateways wait for the marker, and do not start without it.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from ..startup import PATIENCE_SECONDS
 
 _log = structlog.get_logger("tidegate.startup")
 
-# How often, RETRY_SECONDS apart, a gateway looks for the marker of a cluster just created.
+# How often, RETRY_SECONDS apart, a gateway looks for the marker of a new cluster.
 LOOKS: Final = 15
-_FIRST: Final = 1  # the incarnation that creates a cluster
+_FIRST: Final = 1  # the incarnation of the gateway that creates the cluster
 _NO_OBJECT_YET: Final = ClusterState().objects.next_number
 
 Answer = TypeVar("Answer")
@@ -62,14 +62,14 @@ async def see_prefix(
       StoreMisconfigured: the prefix belongs to another cluster or timeline, or to no cluster while
         the log has one.
       StoreUnavailable: the store did not answer for PATIENCE_SECONDS.
-      LogMisconfigured: the log lost entries at its end; or as read_on().
-      TooSlowError: as read_on().
+      LogMisconfigured: the log lost entries at its end; or see read_on().
+      TooSlowError: see read_on().
     """
     if not state.cluster_id:
         owner = await _owner(store, _patience())
         if owner is None:
             return state
-        # Another gateway may have created the cluster since this one read the log.
+        # Another gateway may have created the cluster since this gateway read the log.
         state = await read_on(log, state, deadline_seconds=deadline_seconds)
         if not state.cluster_id:
             raise _log_is_empty(owner)
@@ -89,16 +89,16 @@ async def _see_end(
 ) -> ClusterState:
     """Check that the log holds all entries that its copies hold; return the newest state.
 
-    A log that lost its end would give out positions and incarnations twice, and the orphan scan
-    would delete the objects that the lost entries name.
+    A log that lost its last entries would give out positions and incarnations twice, and the orphan
+    scan would delete the objects that the lost entries named.
     """
     if state.timelines.is_restoring or state.log_moves.is_copy:
         return state  # no gateway starts on such a log anyway
     shelf = Shelf(store, state.cluster_id, state.timeline)
     copies = await patience.answer_to(shelf.look)
     mark = await patience.answer_to(lambda: newest_mark(shelf, copies.entries))
-    # While a slow store answered, other gateways may have appended entries, copied them, and
-    # trimmed entries that this one has not read.  Copied entries were in the log before.
+    # While the store answered, other gateways may have appended entries, copied them, and trimmed
+    # entries that this gateway has not read.  So read on: copied entries were in the log before.
     state = await read_on(log, state, deadline_seconds=deadline_seconds)
     if mark is not None and mark.position <= state.position:
         with trio.fail_after(deadline_seconds):
@@ -116,7 +116,7 @@ async def _see_end(
 async def own_prefix(
     store: ObjectStore, coordinator: Coordinator, node_id: int, *, version: str
 ) -> None:
-    """Check the owner of the prefix after registering; put the marker if this gateway has to.
+    """Check the owner of the prefix after registering; write the marker if this gateway has to.
 
     Raises:
       StoreMisconfigured: the prefix belongs to another cluster, or the store overwrites objects.
@@ -126,7 +126,7 @@ async def own_prefix(
     state = coordinator.state
 
     async def renew() -> None:
-        # The housekeeper, which renews the lease, does not run yet.
+        # The housekeeper, which otherwise renews the lease, does not run yet.
         with suppress(CoordinatorUnavailable):
             await coordinator.propose(Renew(state.highest_version))
 
@@ -141,17 +141,17 @@ async def own_prefix(
         await _check(store, state, patience)
         await patience.answer_to(lambda: see_mark_stays(store))
     except (StoreMisconfigured, StoreUnavailable):
-        # Else clients would be sent here until the lease expires.
+        # Otherwise clients would be sent here until the lease expires.
         with suppress(CoordinatorUnavailable):
             await coordinator.leave()
         raise
 
 
 def _may_mark(state: ClusterState, node_id: int) -> bool:
-    """Return whether this gateway created the cluster, died before it put the marker, and is back.
+    """Return whether this gateway created the cluster, and died before it wrote the marker.
 
-    That is so if no other gateway is live, and the log never named an object.  Then the prefix that
-    this gateway has now becomes the cluster's.
+    This is assumed if its node id created the cluster, no other gateway is live, and the log never
+    named an object.  Then the prefix that this gateway has now becomes the cluster's prefix.
     """
     made_by, _ = state.gateways.homes.get(_FIRST, (None, ""))
     is_alone = all(each.node_id == node_id for each in state.gateways.brokers())
@@ -164,7 +164,7 @@ async def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Patience:
-    """Repeats reads of a store that does not answer; all share one deadline.
+    """Repeats requests to a store that does not answer; all share one deadline.
 
     until: the deadline on Trio's clock.  meanwhile: called between two attempts.
     """
@@ -226,7 +226,7 @@ async def _check(store: ObjectStore, state: ClusterState, patience: _Patience) -
 
 
 async def _owner(store: ObjectStore, patience: _Patience) -> Owner | None:
-    """Read the owner marker; None only after two answers that there is none."""
+    """Read the owner marker; return None only if two reads found no marker."""
     found = await patience.answer_to(lambda: read_owner(store))
     return found or await patience.answer_to(lambda: read_owner(store))
 

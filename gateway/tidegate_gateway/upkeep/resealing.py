@@ -1,11 +1,12 @@
-"""Seals SCRAM credentials that are plain, and those of a former key once after the start.
+"""Seals plain SCRAM credentials, and once after the start credentials sealed with a former key.
 
-Logs an error when one comes that is sealed with a key that this gateway lacks: another gateway or
-command has a wrong key, and this gateway could not start again.
+If a credential comes that is sealed with a key that this gateway lacks, the gateway logs an error:
+another gateway or command has a wrong key, and this gateway could not start again.
 
-It seals credentials of a former key only once: while keys are being replaced, gateways with
-different keys would undo each other's work.  The last gateway that starts with the new key leaves
-all credentials sealed with it.  Plain ones come from gateways and commands without a key.
+It seals credentials of a former key again only once after its start.  Otherwise, while keys are
+being replaced, gateways with different keys would undo each other's work.  Once the last gateway
+has started with the new key, all credentials are sealed with it.  Plain credentials come from
+gateways and commands without a key.
 """
 
 from __future__ import annotations
@@ -38,14 +39,15 @@ _log = structlog.get_logger("tidegate.sealing")
 
 
 class Resealer:
-    """See the module's head.  One without a key only looks."""
+    """See the module's head.  Without a key it only looks for missing keys."""
 
     def __init__(self, coordinator: Coordinator, sealing: Sealing) -> None:
         self._coordinator: Final = coordinator
         self._sealing: Final = sealing
         self._is_done = False
-        self._as_of = -1  # the version of the table in which nothing was left to be sealed
-        self._closed: set[SealedCredential] = set()  # those that the log names
+        self._as_of = -1  # the version of the table that was sealed last
+        # credentials that the log line about missing keys has named
+        self._closed: set[SealedCredential] = set()
         self._changed = trio.Event()
         coordinator.listen(self._look, SCRAM | CLUSTER)
 
@@ -55,14 +57,14 @@ class Resealer:
             self._changed.set()
 
     async def run(self) -> None:
-        """Seal as soon as the cluster allows it, and whenever plain ones come; forever."""
+        """Seal as soon as the cluster allows it, and whenever plain credentials come; forever."""
         while True:
             self._look(set())
             await self._changed.wait()
             self._changed = trio.Event()
             if self._sealing.seals:
                 await self._coordinator.catch_up()
-            # A row that changes from here on raises the version, so another look follows.
+            # If a row changes from now on, the version rises, and the loop looks again.
             version = self._coordinator.state.scram.version
             rows, closed = await self._read()
             self._tell_of_missing_keys(closed)
@@ -71,7 +73,7 @@ class Resealer:
             self._as_of, self._is_done = version, True
 
     async def _read(self) -> tuple[list[KeptCredential], set[SealedCredential]]:
-        """Return all credentials, and the sealed ones whose key this gateway lacks."""
+        """Return all credentials, and the sealed credentials whose key this gateway lacks."""
         table = self._coordinator.state.scram
         rows: list[KeptCredential] = []
         closed: set[SealedCredential] = set()

@@ -1,7 +1,7 @@
-"""Aborts transactions that are open for too long, and forgets ids that are not used any more.
+"""Aborts transactions that are open for too long, and removes transactional ids that have expired.
 
-The housekeeper does it, or every gateway while none holds that claim, and only with a good clock: a
-time-out is counted in log time.
+The housekeeper does this; while no gateway holds that claim, every gateway does.  A gateway does it
+only if its clock is good, since timeouts are counted in log time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class TransactionUpkeep:
     expire_seconds: float
 
     async def run(self) -> None:
-        """Do both, each at its interval; forever."""
+        """Abort and expire, each at its interval; forever."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._abort_overdue)
             nursery.start_soon(self._expire_ids)
@@ -82,7 +82,7 @@ class TransactionUpkeep:
                 await self.upkeep.attempt("expire transactional ids", self.expire_once)
 
     async def expire_once(self) -> None:
-        """Forget all ids that expired."""
+        """Remove all transactional ids that have expired."""
         proposal = ExpireTransactionalIds(self.cluster.time("transactional.id.expiration.ms"))
         state = self.steps.coordinator.state
         before_ms = state.log_time_ms - proposal.expiration_ms

@@ -1,7 +1,7 @@
 """Counts how transactions end, and logs at level INFO which ones operators aborted.
 
-`tidegate transaction abort` is no client of a gateway, so each gateway logs what it reads of it in
-the metadata log.
+`tidegate transaction abort` writes to the metadata log itself, without a gateway.  So each gateway
+logs the aborts that it reads in the log.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class TransactionWatch:
         coordinator.listen(self._on_change, TRANSACTIONS)
 
     def count(self, end: End) -> int:
-        """Return how many transactions ended so since the gateway's start."""
+        """Return how many transactions ended in this way since the gateway's start."""
         return self._ends.counts[end] - self._before[end]
 
     def _on_change(self, touched: set[int]) -> None:

@@ -1,11 +1,11 @@
-"""Runs the steps of upkeep, which a gateway repeats: a failed step ends no other step.
+"""Runs the steps of upkeep, which a gateway repeats; if one step fails, the others still run.
 
 One topic's bad settings, or one missing object, must end neither the gateway nor the other steps of
-the same round.  So a step that fails is counted by its name, logged, and repeated a round later.
-An error of a log or a store that does not answer is one log line; any other error was not foreseen,
-and is logged with its traceback.
+the same round.  So a failed step is counted by its name, logged, and repeated a round later.  If
+the log or the store does not answer, the error is one log line.
 
-The errors of MUST_STOP say that this gateway must stop: they are always raised.
+Any other error is unexpected, and is logged with its traceback.  The errors of MUST_STOP mean that
+this gateway must stop; they are always raised.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ FORESEEN: Final = (
 
 
 class Upkeep:
-    """Runs steps; see the module's head.  failures: by step; for metrics."""
+    """Runs steps; see the module's head.  failures: the number of failures by step, for metrics."""
 
     def __init__(self) -> None:
         self.failures: Counter[str] = Counter()
@@ -70,7 +70,7 @@ class Upkeep:
         return True
 
     async def keep_running(self, what: str, run: Callable[[], Awaitable[None]]) -> None:
-        """Run a step that should never end, again each time that it ends; forever."""
+        """Run a step that should never end, and run it again whenever it ends; forever."""
         while True:
             await self.attempt(what, run)
             await trio.sleep(AGAIN_SECONDS)

@@ -1,1 +1,1 @@
-"""Work that would hold up the event loop, done in threads that no client can keep for itself."""
+"""Work that would hold up the event loop, done in threads that no client can monopolise."""

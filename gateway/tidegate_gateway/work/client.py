@@ -1,4 +1,4 @@
-"""Whose work a job is."""
+"""The client for which a job works."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def _is_here() -> bool:
 class Client:
     """The client of a job.
 
-    key: what a client cannot make up; jobs with the same key take turns as one client.
-    is_gone: returns whether the client has closed its connection.
-    cost: what the request uses of its quotas; None if none holds.
+    key: identifies the client, which cannot choose it freely; jobs with the same key take turns as
+    one client.  is_gone: returns whether the client has closed its connection.  cost: counts what
+    the request uses of its quotas; None if no quota applies.
     """
 
     key: Hashable
@@ -37,8 +37,9 @@ def client_of(call: Call) -> Client:
 
 
 def key_of(peer: Peer) -> Hashable:
-    """Return the principal; of a client without one, its address.  A client chooses its client id
-    and its ports, so neither is part of the key.
+    """Return the principal of a client, or its address if it has none.
+
+    A client chooses its client id and its ports, so neither is part of the key.
     """
     if peer.principal != ANONYMOUS:
         return peer.principal

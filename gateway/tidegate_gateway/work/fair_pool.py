@@ -1,9 +1,9 @@
 """A bounded pool of threads in which clients take turns; see fair_turns.py.
 
 A job is a function that computes for a millisecond or longer.  No request waits for a thread after
-its client has left: a job that waits leaves the line, and one that runs is asked to stop.  It keeps
-its thread until then, so a long job calls should_stop() between slices of its work.  The processor
-time of a job counts in the request time of its client's quota.
+its client has left: a waiting job leaves the line, and a running job is asked to stop.  A running
+job keeps its thread until it stops, so a long job calls should_stop() between slices of its work.
+The CPU time of a job counts as request time in its client's quota.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ Start: TypeAlias = Callable[[Callable[[], Any], OnEnd], None]
 
 
 class PoolBusy(Exception):
-    """The pool has no room, or no time, for a job.  Answer a retriable error."""
+    """The pool has no room for a job, or the job took too long.  Answer a retriable error."""
 
 
 @dataclass(slots=True)
 class PoolCounters:
-    """Counts of a pool: jobs that began, jobs that were refused, and processor time."""
+    """Counts of a pool: jobs that began, jobs that were refused, and CPU time."""
 
     jobs: int = 0
     refused: int = 0
@@ -57,8 +57,8 @@ class PoolCounters:
 class _Job(Generic[Result]):
     """A job that waits, runs, or has ended.
 
-    is_stopped: set by the event loop, and read by the thread.
-    outcome: None before the end, and of a job that lost its place.
+    is_stopped: set by the event loop, and read by the thread.  outcome: None before the job ends,
+    and for a job that lost its place.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class FairPool:
 
     @property
     def waiting_bytes(self) -> int:
-        """Return how many bytes these jobs hold."""
+        """Return how many bytes the waiting jobs hold."""
         return self._turns.size_bytes
 
     def of(self, client: Client) -> ClientPool:
@@ -107,7 +107,7 @@ class FairPool:
         size_bytes: what the job holds while it waits.
 
         Raises:
-          PoolBusy: no room, or WAIT_SECONDS are over.
+          PoolBusy: there is no room, or the job has not ended within WAIT_SECONDS.
           CloseConnection: the client is gone.
         """
         job = _Job(client, function, size_bytes)
@@ -153,7 +153,7 @@ class FairPool:
             try:
                 self._start(job.work, partial(self._end, job))
                 self.counters.jobs += 1
-            except RuntimeError as error:  # the system has no thread for it
+            except RuntimeError as error:  # the system cannot start another thread
                 self.counters.refused += 1
                 job.outcome = Error(PoolBusy(str(error)))
                 job.ended.set()
@@ -199,6 +199,6 @@ def in_thread(work: Callable[[], Any], on_end: OnEnd) -> None:
         try:
             token.run_sync_soon(on_end, outcome, seconds)
         except trio.RunFinishedError:
-            return  # the process ends, and no request waits any more
+            return  # the process is ending, and no request waits any more
 
     trio.lowlevel.start_thread_soon(timed, deliver)

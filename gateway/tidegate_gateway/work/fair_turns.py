@@ -1,9 +1,9 @@
-"""Whose job runs next.  Pure.
+"""Chooses the client whose job runs next.  Pure.
 
-Clients take turns.  A client has one running job at most, so it leaves the other threads to others,
-however long its jobs are.  Waiting jobs are bounded by their number and by the bytes that they
-hold.  At a bound the client that has most of it loses its newest job: a client that fills the queue
-keeps no other client out.  A job that is larger than a bound waits alone.
+Clients take turns.  A client has at most one running job, so the other threads stay free for other
+clients, however long its jobs run.  The number of waiting jobs, and the bytes that they hold, have
+limits.  At a limit, the client that uses most of it loses its newest job.  So a client that fills
+the queue does not keep other clients out.  A job that is larger than a limit waits alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Job = TypeVar("Job")
 
 
 class Bounds(NamedTuple):
-    """Bounds of the waiting jobs, of all clients or of one."""
+    """Limits of the waiting jobs, of all clients or of one client."""
 
     jobs: int
     size_bytes: int
@@ -29,7 +29,7 @@ class QueueFull(Exception):
 
 @dataclass(slots=True)
 class _Line(Generic[Job]):
-    """The waiting jobs of one client, with their sizes, and the sum of these."""
+    """The waiting jobs of one client with their sizes, and the sum of the sizes."""
 
     jobs: deque[tuple[Job, int]] = field(default_factory=deque[tuple[Job, int]])
     size_bytes: int = 0
@@ -43,15 +43,15 @@ class FairTurns(Generic[Job]):
     """See the module's head.
 
     Args:
-      max_running: jobs at a time.
-      of_all, of_client: bounds.
+      max_running: how many jobs run at a time.
+      of_all, of_client: the limits for all clients, and for one client.
     """
 
     def __init__(self, max_running: int, of_all: Bounds, of_client: Bounds) -> None:
         self._max_running: Final = max_running
         self._of_all: Final = of_all
         self._of_client: Final = of_client
-        # In the order of turns.
+        # Clients in the order of their turns.
         self._waiting: Final[OrderedDict[Hashable, _Line[Job]]] = OrderedDict()
         self._running: Final[set[Hashable]] = set()
         self._count = 0
@@ -69,10 +69,10 @@ class FairTurns(Generic[Job]):
     def add(self, client: Hashable, job: Job, size_bytes: int = 0) -> list[Job]:
         """Let a job wait; return the jobs that lost their places for it.
 
-        size_bytes: what it holds while it waits.
+        size_bytes: the bytes that the job holds while it waits.
 
         Raises:
-          QueueFull: it may not wait.
+          QueueFull: the job may not wait.
         """
         own = self._waiting.get(client) or _Line()
         if own.jobs and not own.has_room(size_bytes, self._of_client):
@@ -84,9 +84,9 @@ class FairTurns(Generic[Job]):
         return losers
 
     def _losers(self, own: _Line[Job], size_bytes: int) -> list[Job]:
-        """Take the newest jobs of the client with most, until the queue has room.
+        """Remove the newest jobs of the client that has most, until a new job fits.
 
-        own: of the client that asks, which must have less than that one.
+        own: the line of the new job's client, which must have less than that client.
         """
         count = max(self._count + 1 - self._of_all.jobs, 0)
         excess_bytes = max(self.size_bytes + size_bytes - self._of_all.size_bytes, 0)
@@ -116,7 +116,7 @@ class FairTurns(Generic[Job]):
         self._shrink(client, line, row[1])
 
     def next(self) -> Job | None:
-        """Take the job that may run now; None if none may."""
+        """Take the next job that may run now; None if no job may run."""
         if len(self._running) >= self._max_running:
             return None
         client = next((each for each in self._waiting if each not in self._running), None)

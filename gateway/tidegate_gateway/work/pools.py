@@ -1,4 +1,4 @@
-"""The pools of threads of a gateway, one for each purpose: none waits for the work of another."""
+"""A gateway's thread pools, one for each purpose, so that no purpose waits for another's work."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def thread_pools() -> Pools:
 
 
 def at_once(work: Callable[[], Any], on_end: OnEnd) -> None:
-    """Work in the event loop, without a cost; see fair_pool.Start."""
+    """Do the work at once in the event loop, and count no CPU time; see fair_pool.Start."""
     on_end(capture(work), 0.0)
 
 

@@ -1,11 +1,13 @@
 """Remembers the client.rack of each client, so that Metadata can use it.
 
-Only a consumer's Fetch carries client.rack, mostly on another connection than its Metadata.  So the
-gateway remembers a rack by client id, as long as all connections of that client that sent a Fetch
-agree.  A Fetch without a rack counts as the rack "".  Programs that choose no id share one
-("rdkafka"), so connections from other addresses count as other clients.
+Only a consumer's Fetch carries client.rack, and mostly on another connection than the consumer's
+Metadata.  So the gateway remembers a rack by client id.  It uses the rack as long as all
+connections of this client that sent a Fetch have the same one.  A Fetch without a rack counts as
+the rack "".  Programs that set no client id share a default ("rdkafka"), so connections from
+different addresses count as different clients.
 
-An entry ends with the client's last connection, so the number of connections bounds the entries.
+An entry is removed with the client's last connection, so there are never more entries than
+connections.
 """
 
 from __future__ import annotations
@@ -53,7 +55,8 @@ class ClientRacks:
     def of(self, peer: Peer, client_id: str) -> str:
         """Return a client's rack; "" for none.
 
-        This is the connection's own rack, or else the one that all of the client's others agree on.
+        This is the rack of this connection, or else the rack in which all other connections of the
+        client agree.
         """
         if peer.said_rack is not None and peer.said_rack[0] == client_id:
             return peer.said_rack[1]

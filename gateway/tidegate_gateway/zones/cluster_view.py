@@ -1,12 +1,12 @@
 """The cluster as the clients of one listener and zone see it, cached until it changes.
 
-A gateway that does not advertise the client's listener is not shown, and leads nothing there.  A
-draining gateway leads nothing either, as long as others do not drain.  It stays a broker for a
-moment, as in Kafka: librdkafka drops a broker at once that Metadata does not name, and then waits
-for the dropped coordinator of a group without end (its issue 5511); so it must get NOT_COORDINATOR
-first.  A gateway that does not answer (neighbours.py) leads nothing, but stays a replica: consumers
-start a rebalance when the zones of a partition's replicas change (KIP-881), and it may still be the
-coordinator of their group.
+A gateway that does not advertise the client's listener is not shown, and leads no partition there.
+A draining gateway leads no partition either, unless all gateways drain.  As in Kafka, it stays a
+broker for a moment.  The reason is that librdkafka drops a broker at once if Metadata does not name
+it.  If that broker was the coordinator of a group, librdkafka then waits for it forever (its issue
+5511).  So it must get NOT_COORDINATOR first.  A gateway that does not answer (neighbours.py) leads
+no partition, but stays a replica.  Consumers would start a rebalance if the zones of a partition's
+replicas changed (KIP-881), and this gateway may still be the coordinator of their group.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class Node:
 class Gateways:
     """The gateways of a listener.
 
-    version: version of the gateway table, and the incarnations that do not answer.
-    nodes: all that take new work, by node id.  leaders: node ids of those that answer.
-    brokers: nodes, and the gateways that began to drain a moment ago; until: a time of trio's
-      clock, after which one of these is no longer a broker.
-    zone_of: node id -> zone id, of all.  by_zone: zone id -> leaders, both sorted.
-    replicas: as by_zone, plus all gateways of each zone in which no gateway answers.
+    version: the version of the gateway table, and the incarnations that do not answer.  nodes: all
+    gateways that take new work, by node id.  leaders: node ids of the nodes that answer.  brokers:
+    the nodes, and the gateways that began to drain a moment ago; until: the time, on trio's clock,
+    when the first of the draining gateways is no longer a broker.  zone_of: node id -> zone id, of
+    all nodes.  by_zone: zone id -> leaders, both sorted.  replicas: as by_zone, plus all gateways
+    of each zone in which no gateway answers.
     """
 
     version: tuple[int, frozenset[int]]
@@ -66,7 +66,7 @@ class Gateways:
     _choices: _Choices = field(default_factory=_Choices)
 
     def recommended(self, topic: Topic, zone: str | None) -> list[int]:
-        """Return the gateway of a zone for each partition; zone None: chosen from all zones."""
+        """Return the recommended gateway of a zone for each partition; zone None: of all zones."""
         key, count = (topic.topic_id, zone), len(topic.partition_numbers)
         chosen = self._choices.get(key)
         if chosen is None or len(chosen) != count:
@@ -74,7 +74,7 @@ class Gateways:
         return chosen
 
     async def recommended_in_turns(self, topic: Topic, zone: str | None, turns: Turns) -> list[int]:
-        """Return the same; other tasks run meanwhile, and the topic may grow."""
+        """Return the same as recommended(); other tasks run meanwhile, and the topic may grow."""
         key, count = (topic.topic_id, zone), len(topic.partition_numbers)
         known = self._choices.get(key)
         if known is not None and len(known) == count:
@@ -90,7 +90,7 @@ class Gateways:
         return self.leaders if zone is None else self.replicas[zone]
 
     def forget_deleted(self, topic_count: int) -> None:
-        """Drop cached choices once many may be those of deleted topics."""
+        """Drop all cached choices once many of them may be of deleted topics."""
         if len(self._choices) > (2 * topic_count + 100) * (len(self.replicas) + 1):
             self._choices.clear()
 
@@ -99,7 +99,7 @@ class Gateways:
 class ListenerView:
     """The cluster as the clients of a zone see it.
 
-    zone: of these clients; None if it is unknown, or none of its gateways answers.
+    zone: the zone of these clients; None if it is unknown, or none of its gateways answers.
     controller_id: the lowest node id of the leaders; -1 if there is no gateway.
     """
 
@@ -114,12 +114,12 @@ class ListenerView:
 
     @property
     def brokers(self) -> tuple[Node, ...]:
-        """The same, and the gateways that began to drain a moment ago."""
+        """The nodes, and the gateways that began to drain a moment ago."""
         return self.gateways.brokers
 
     @property
     def leaders(self) -> tuple[int, ...]:
-        """The node ids of the gateways that take new work, of all zones."""
+        """The node ids of the gateways, of all zones, that take new work and answer."""
         return self.gateways.leaders
 
     @property
@@ -162,9 +162,9 @@ class ListenerView:
     def _placements(
         self, topic: Topic, leaders: list[int], by_zone: list[list[int]]
     ) -> Iterator[Placement]:
-        """Partitions with the same gateways share a placement, so there are few of them.
+        """Yield the placements; partitions with the same gateways share one, so there are few.
 
-        If the topic has grown between two zones, new partitions are left out.
+        If the topic has grown while its zones were computed, new partitions are left out.
         """
         gateways = self.gateways
         to_produce = gateways.by_zone[self.zone] if self.zone is not None else []
@@ -182,18 +182,18 @@ class ListenerView:
         return map(placed, leaders, *by_zone)
 
     def forget_deleted(self, topic_count: int) -> None:
-        """Drop cached placements once many may be those of deleted topics."""
+        """Drop all cached placements once many of them may be of deleted topics."""
         if len(self._placed) > 2 * topic_count + 100:
             self._placed.clear()
         self.gateways.forget_deleted(topic_count)
 
 
 class ClusterView:
-    """Makes and caches views; of() costs two dictionary look-ups while no gateway comes or goes.
+    """Makes and caches views; of() costs two dictionary lookups unless gateways change.
 
-    absent: returns the incarnations that do not answer.
-    without_gateway: how many answers went to clients whose zone has no gateway.
-    farewell_seconds: how long a gateway stays a broker from when this one learned that it drains.
+    absent: returns the incarnations that do not answer.  without_gateway: how many answers went to
+    clients whose zone has no gateway.  farewell_seconds: how long a draining gateway stays a broker
+    after this gateway has noticed that it drains.
     """
 
     def __init__(
@@ -209,8 +209,8 @@ class ClusterView:
         self._state = state
         self._absent = absent
         self._farewell_seconds = farewell_seconds
-        self._brokers_until: dict[int, float] = {}  # by incarnation; of draining gateways
-        self._looked_at = -1  # a version of the gateway table
+        self._brokers_until: dict[int, float] = {}  # of draining gateways, by incarnation
+        self._looked_at = -1  # the last seen version of the gateway table
         self._gateways: dict[str, Gateways] = {}
         self._views: dict[tuple[str, str | None], ListenerView] = {}
 
@@ -241,7 +241,7 @@ class ClusterView:
         return gateways.until == inf or trio.current_time() < gateways.until
 
     def look(self, _touched: set[int]) -> None:
-        """Notice which gateways drain; called after each change of gateways."""
+        """Note which gateways drain; called after each change of gateways."""
         table = self._state.gateways
         if table.version != self._looked_at:
             self._looked_at = table.version

@@ -16,7 +16,7 @@ from .zone_traffic import ZoneTraffic
 def zone_metrics(
     traffic: ZoneTraffic, steering: ReadSteering, view: ClusterView
 ) -> Iterator[Metric]:
-    """Yield the bytes within and across zones, and what steered clients."""
+    """Yield the bytes within and across zones, and the counts of steered clients."""
     family = CounterMetricFamily(
         "tidegate_zone_bytes",
         "Bytes of batches; zone: whether their client is in this gateway's zone",

@@ -1,20 +1,21 @@
-"""Chooses the gateway that Metadata names as a partition's leader, and those it names as replicas.
+"""Chooses the gateways that Metadata names as a partition's leader and as its replicas.
 
-Any gateway serves any partition, so this only spreads the load and keeps traffic in its zone.
-Metadata names to a client the leader that is recommended to the client's zone.  If that zone has no
-gateway, or is not known, Metadata names the leader recommended to all zones.
+Any gateway serves any partition, so the choice only spreads the load and keeps traffic in its zone.
+For a client, Metadata names the gateway recommended to the client's zone as leader.  If that zone
+has no gateway, or is not known, Metadata names the gateway recommended to all zones.
 
-Recommendation is rendezvous hashing with bounded load.  One after the other, each partition of a
-topic chooses the gateway that scores highest for it and has room, that is less than 1.25 times the
-mean, rounded up.  So few partitions move when a gateway comes or goes.  The bound holds for each
-topic by itself: a new topic does not change the leaders of another one.
+Gateways are recommended by rendezvous hashing with bounded load.  In the order of its partitions,
+each partition of a topic gets the gateway that scores highest for it and has room.  A gateway has
+room while it leads less than 1.25 times the mean, rounded up.  So few partitions move when a
+gateway comes or goes.  The bound applies to each topic separately, so a new topic does not change
+the leaders of other topics.
 
-Replicas and in-sync replicas are the same list of distinct live gateways: the leader, one of each
-other zone, then the rest in the order of node ids, cut to the replication factor of the request
-that created the topic.  The factor is a label, and Kafka's clients accept no duplicates.  So the
-list is shorter if fewer gateways live; `kafka-topics` then shows that smaller number as
-ReplicationFactor.  Both lists always have the same length, so no partition looks under-replicated.
-CreateTopics answers the factor of its request.
+Replicas and in-sync replicas are the same list of distinct live gateways: the leader, one gateway
+of each other zone, then the remaining gateways in the order of node ids.  The list is cut to the
+replication factor of the request that created the topic.  This factor is only a label, and Kafka's
+clients accept no duplicates.  So if fewer gateways live, the list is shorter; `kafka-topics` then
+shows the smaller number as ReplicationFactor.  Both lists always have the same length, so no
+partition looks under-replicated.  CreateTopics answers the factor of its request.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def recommend(topic_id: bytes, partition_count: int, node_ids: Sequence[int]) ->
 
 
 def recommend_each(topic_id: bytes, partition_count: int, node_ids: Sequence[int]) -> Iterator[int]:
-    """Yield the same, for a caller that lets others run meanwhile."""
+    """Yield the same as recommend(), for a caller that lets other tasks run meanwhile."""
     if not node_ids:
         yield from repeat(NO_LEADER, partition_count)
         return
@@ -81,10 +82,9 @@ def place(
 ) -> Placement:
     """Place one partition.
 
-    of_zones: zone -> the gateway recommended to it, sorted by zone.
-    zone_of: node id -> zone, of all possible replicas, sorted by node id.  Those that are not in
-      the values of of_zones may be gateways that take no new work.
-    to_produce: the gateways of the client's zone, sorted by node id.
+    of_zones: zone -> the gateway recommended to it, sorted by zone.  zone_of: node id -> zone, of
+    all possible replicas, sorted by node id.  Nodes that are not in the values of of_zones may be
+    gateways that do not answer.  to_produce: the gateways of the client's zone, sorted by node id.
     """
     if leader == NO_LEADER:
         return Placement(NO_LEADER, [], [])

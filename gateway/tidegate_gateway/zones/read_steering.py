@@ -1,21 +1,22 @@
-"""Finds consumers that read at a gateway of another zone than theirs, and sends them to their own.
+"""Finds consumers that read at a gateway of another zone, and sends them to their own zone.
 
 If a Fetch carries client.rack, the answer names the gateway recommended to that zone as preferred
-read replica, and holds no records (KIP-392).  The client then fetches there: for about five minutes
-in librdkafka, for metadata.max.age.ms in the Java client.  After that, or if that gateway does not
-answer, it fetches from the leader again.  Meanwhile its next Metadata answer names that gateway as
-leader: see client_racks.py.
+read replica, and holds no records (KIP-392).  The client then fetches from that gateway: librdkafka
+for about five minutes, the Java client for metadata.max.age.ms.  After that, or if that gateway
+does not answer, the client fetches from the leader again.  By then, its next Metadata answer names
+that gateway as leader: see client_racks.py.
 
 The Java client returns to the leader at once if its metadata does not name the gateway as a replica
-of the partition, and librdkafka backs off when it is moved twice in a minute.  So a consumer is
-sent only where it stays: to one of the replicas that Metadata named before its rack was known,
-never to a draining gateway, and never from one gateway to another of the same zone.
+of the partition. librdkafka backs off if it is moved twice in a minute.  So a consumer is sent only
+to gateways where it stays: to one of the replicas that Metadata named before its rack was known.
+It is never sent to a draining gateway, nor from one gateway to another of the same zone.
 
-A gateway that clients should leave answers an error, and most consumers return to the leader that
-Metadata names.  franz-go does not if that leader is the one it knew: it keeps to its preferred read
-replica for 30 minutes, gone or not (1.22, also with Kafka).  It takes a preferred read replica from
-an answer with an error, though.  So a consumer that asks again gets one, but only in every second
-answer: it waits after an error alone, but not between two moves.
+A gateway that clients should leave answers an error, and most consumers then return to the leader
+that Metadata names. franz-go does not return if the leader is the same as before: it keeps using
+its preferred read replica for 30 minutes, even if this gateway is gone (version 1.22, also with
+Kafka).  But it accepts a preferred read replica from an answer with an error.  So if a consumer
+asks again, the answer names one, but only every second answer does: franz-go waits after an error
+alone, but not between two moves.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Elsewhere:
 
 @dataclass(frozen=True, slots=True)
 class Away:
-    """The cluster as shown to a consumer that should leave this gateway, own_id."""
+    """The cluster as shown to a consumer that should leave this gateway.  own_id: this gateway."""
 
     _view: ListenerView
     _own_id: int
@@ -68,8 +69,8 @@ class Away:
 class ReadSteering:
     """Steers fetches.
 
-    own_id, own_zone: of this gateway.  moved: partitions whose fetch was answered with another
-    gateway.
+    own_id, own_zone: node id and zone of this gateway.  moved: the number of fetched partitions
+    that were answered with another gateway.
     """
 
     def __init__(self, view: ClusterView, own_id: int, own_zone: str) -> None:
@@ -79,7 +80,7 @@ class ReadSteering:
         self._own_zone = view.zones.maps.id_of(own_zone)
 
     def of(self, call: Call, rack: str) -> Elsewhere | None:
-        """Note the rack of a fetch; return where to send it, None to serve it here."""
+        """Note the rack of a fetch; return where to send the client, or None to serve it here."""
         if call.version < RACK_FROM:
             return None
         zones = self._view.zones
@@ -96,7 +97,7 @@ class ReadSteering:
         return Elsewhere(view, self._view.of(call.peer.listener, shown))
 
     def away(self, call: Call, rack: str) -> Away | None:
-        """Return where to send a consumer with a rack that asks again though it should leave."""
+        """Return where to send a consumer with a rack that fetches again but should leave."""
         if call.version < RACK_FROM or not rack:
             return None
         peer = call.peer

@@ -16,12 +16,12 @@ MAX_REMEMBERED: Final = 2000
 
 
 class ZoneFinder:
-    """Finds zones; of() costs two dictionary look-ups for a client id that it has seen.
+    """Finds zones; of() costs two dictionary lookups for a client id that it has seen.
 
     A zone is known if a gateway has, or ever had, that zone, or if a setting names it.  A known
-    zone of a later source goes before an unknown one of an earlier source, since an unknown name
-    may mean anything.  If no source names a known zone, the unknown one stays, for an operator to
-    see.
+    zone of a later source takes precedence over an unknown zone of an earlier source, since an
+    unknown name may mean anything.  If no source names a known zone, the unknown zone is used, so
+    that an operator sees it.
     """
 
     def __init__(self, maps: ZoneMaps, gateways: GatewayTable) -> None:

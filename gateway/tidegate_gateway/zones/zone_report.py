@@ -1,4 +1,4 @@
-"""The report about zones for operators: the clients that cross zones, each with an advice.
+"""The report about zones for operators: the clients that cross zones, each with advice.
 
 The figures are those of one gateway, since it started.
 """
@@ -20,8 +20,9 @@ def zone_report(
 
     Args:
       zones: the zones with a gateway that takes new work.
-      moved: partitions whose fetch was answered with a gateway of the client's zone.
-      without_gateway: answers to clients whose zone has no gateway.
+      moved: the number of fetched partitions that were answered with a gateway of the client's
+        zone.
+      without_gateway: the number of answers to clients whose zone has no gateway.
     """
     clients = sorted(traffic.clients.values(), key=ClientTraffic.crossing, reverse=True)
     return {
@@ -52,7 +53,7 @@ def advice(client: ClientTraffic, zones: Collection[str], own_zone: str) -> str:
     if client.client_id == OTHERS:
         return "There are too many client ids to tell apart; give clients of one program one id."
     if not zone and len(zones) <= 1:
-        return ""  # there is no other zone to cross into
+        return ""  # there is no other zone to which traffic could cross
     if not zone:
         return (
             "Its zone is not known: add ,zone=<its zone> to its client.id, or set client.rack if it"
@@ -90,7 +91,7 @@ def _nearest(zone: str, zones: Collection[str]) -> str:
 
 
 def look_alikes(zones: Collection[str]) -> list[tuple[str, str]]:
-    """Return pairs of zones whose names differ in case and punctuation only."""
+    """Return pairs of zones whose names differ only in case and punctuation."""
     pairs = combinations(sorted(zones), 2)
     return [(one, other) for one, other in pairs if _letters(one) == _letters(other)]
 

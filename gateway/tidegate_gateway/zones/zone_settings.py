@@ -23,10 +23,13 @@ Network: TypeAlias = IPv4Network | IPv6Network
 
 
 class CidrMap:
-    """Maps addresses to zones.  A network inside another is of the same zone: _check_overlaps()."""
+    """Maps addresses to zones.
+
+    If a network is inside another, both have the same zone: see _check_overlaps().
+    """
 
     def __init__(self, zones: Mapping[Network, str]) -> None:
-        """Sort the networks by size: a look-up costs one step for each length of prefix."""
+        """Group the networks by prefix length: a lookup costs one step for each length."""
         tables: defaultdict[tuple[int, int], dict[int, str]] = defaultdict(dict)
         for network, zone in zones.items():
             key = int(network.network_address) >> (network.max_prefixlen - network.prefixlen)
@@ -41,7 +44,8 @@ class CidrMap:
         except ValueError:
             return ""
         if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-            address = address.ipv4_mapped  # a dual-stack socket shows IPv4 clients mapped
+            # a dual-stack socket shows IPv4 clients with mapped addresses
+            address = address.ipv4_mapped
         number, bits = int(address), address.max_prefixlen
         for (family, length), zones in self._tables:
             if family == address.version and (zone := zones.get(number >> (bits - length))):
@@ -79,7 +83,7 @@ def zone_maps(settings: BrokerSettings) -> ZoneMaps:
     def id_of(zone: str) -> str:
         return ids.get(zone, zone)
 
-    # Kafka's listener names mean the same in capitals and small letters.
+    # As in Kafka, listener names are not case-sensitive.
     items = (_with_upper_name(each) for each in settings.items(LISTENER_MAP))
     listeners = _pairs(LISTENER_MAP, items, ":", "CLIENTS_A:us-east-1a")
     by_listener = {name: id_of(zone) for name, zone in listeners.items()}
@@ -127,7 +131,7 @@ def _pairs(setting: str, items: Iterable[str], separator: str, example: str) -> 
 
 
 def _networks(text: str, id_of: Callable[[str], str]) -> dict[Network, str]:
-    """Read `zone@cidr,cidr<>zone@cidr`, the notation of other products for such a map."""
+    """Read `zone@cidr,cidr<>zone@cidr`, a notation that other products use for such a map."""
     zones: dict[Network, str] = {}
     for part in filter(None, (each.strip() for each in text.split("<>"))):
         name, found, cidrs = part.partition("@")
@@ -148,10 +152,10 @@ def _networks(text: str, id_of: Callable[[str], str]) -> dict[Network, str]:
 def _check_overlaps(zones: Mapping[Network, str]) -> None:
     """Refuse a network of one zone inside a network of another.
 
-    Sorted by first address and prefix length, a network comes after all networks that hold it.  So
-    one pass is enough, also for a map of thousands.
+    If networks are sorted by first address and prefix length, each network comes after all networks
+    that contain it.  So one pass is enough, even for thousands of networks.
     """
-    around: list[Network] = []  # each holds the next
+    around: list[Network] = []  # each network contains the next one
     for network in sorted(zones, key=_place):
         while around and not _holds(around[-1], network):
             around.pop()
@@ -189,7 +193,7 @@ def _network(text: str) -> Network:
 
 
 def _what_to_write(text: str) -> str:
-    """Return how to write the network that was probably meant; "" if that is unclear."""
+    """Return how to write the network that was probably meant; "" if the meaning is unclear."""
     if ";" in text or "@" in text:
         return f"networks are divided by commas and zones by <>, as in {_CIDR_EXAMPLE}"
     try:

@@ -1,11 +1,11 @@
 """Counts the bytes that clients produce and fetch in their own zone and across zones.
 
-The hot paths only add to two numbers of their connection (call.Peer).  When a reader asks for the
-figures, and when the connection ends, these numbers are booked under the zone that the client has
+The hot paths only add to two numbers of their connection (call.Peer).  When the figures are read,
+and when the connection ends, these numbers are added to the figures of the zone that the client has
 at that moment.
 
-Clients are distinguished by client id.  At most MAX_CLIENTS have figures of their own.  For one
-more, the client that crossed zones least loses its figures: they are added to those of OTHERS.  So
+Clients are distinguished by client id.  At most MAX_CLIENTS have figures of their own.  If one more
+client comes, the figures of the client that crossed zones least are added to those of OTHERS. So
 random client ids do not hide the clients that cross zones.
 """
 
@@ -48,14 +48,14 @@ class Bytes:
 
 @dataclass(slots=True)
 class ClientTraffic:
-    """The figures of one client id.  zone: the one found last."""
+    """The figures of one client id.  zone: the zone that was found last."""
 
     client_id: str
     zone: ClientZone = NOWHERE
     bytes: Bytes = field(default_factory=Bytes)
 
     def crossing(self) -> tuple[int, int]:
-        """Return how many of its bytes crossed zones, and how many may have (zone unknown)."""
+        """Return how many bytes crossed zones, and how many may have, as the zone is unknown."""
         made, read = self.bytes.produced, self.bytes.fetched
         return made[Kind.CROSS] + read[Kind.CROSS], made[Kind.UNKNOWN] + read[Kind.UNKNOWN]
 
@@ -69,26 +69,28 @@ class ZoneTraffic:
         own_zone: str,
         on_crossing: Callable[[str, int, int], None] | None = None,
     ) -> None:
-        """Make it without figures.
+        """Begin without figures.
 
-        on_crossing: called with a client id, its bytes across zones and of an unknown zone.
+        on_crossing: called with a client id, its bytes across zones, and its bytes while its zone
+        is unknown.
         """
         self.own_zone = finder.maps.id_of(own_zone)
         self.totals = Bytes()
         self.clients: dict[str, ClientTraffic] = {}
         self._finder = finder
         self._on_crossing = on_crossing
-        # Each client but OTHERS once: an earlier value of crossing(), a number for ties, its name.
+        # A heap that has each client except OTHERS once: an earlier value of crossing(), a number
+        # to break ties, and the client's name.
         self._by_crossing: list[tuple[tuple[int, int], int, str]] = []
         self._came = 0
 
     def book_all(self, peers: Iterable[Peer]) -> None:
-        """Book the bytes of the open connections, before the figures are read."""
+        """Count the bytes of the open connections, before the figures are read."""
         for peer in peers:
             self.book(peer)
 
     def book(self, peer: Peer) -> None:
-        """Book the bytes of a connection since its last booking."""
+        """Count the bytes of a connection since it was last counted."""
         produced, fetched = peer.produced_bytes, peer.fetched_bytes
         if not produced and not fetched:
             return
@@ -126,9 +128,9 @@ class ZoneTraffic:
     def _make_room(self) -> None:
         """If there are too many clients, drop the one that crossed zones least.
 
-        crossing() only grows, so the first element of the heap that is up to date is the least of
-        all.  Each element that is not up to date was booked since its last look, so looks cost no
-        more than bookings.
+        crossing() only grows, so the first up-to-date element of the heap is the least of all.  If
+        an element is not up to date, its client was counted since its last look.  So there are
+        never more such looks than counts.
         """
         if len(self._by_crossing) < MAX_CLIENTS:
             return
