@@ -65,7 +65,7 @@ class RecordWalk:
       count: records that the header promises.
       base_timestamp: the header's, in ms.
       above: only time stamps above this one, in ms, may be the largest or the first.
-      least_delta: so may only records with this offset delta or a larger one.
+      least_delta: these two may only be of records with this offset delta or a larger one.
 
     Attributes:
       size_bytes: the size of the data so far.
@@ -73,7 +73,7 @@ class RecordWalk:
       max_timestamp: the largest time stamp in ms; `above` if no record has one above.
       max_index: the first record that has it.
       max_delta: its offset delta.
-      first_timestamp, first_delta: of the first record above; -1 if there is none.
+      first_timestamp, first_delta: those of the first record later than `above`; -1 if none is.
       oldest: the smallest time stamp in ms of the records with a time stamp; NEVER if none has one.
       keyless: the number of records without a key.
       next_offset: twice the least offset delta of the next record; the deltas must rise, so if
@@ -136,8 +136,8 @@ class RecordWalk:
         """Check that the last record has ended.
 
         Raises:
-          InvalidBatch: it has not, or there are fewer records than the header says
-              (INVALID_RECORD).
+          InvalidBatch: the last record has not ended, or there are fewer records than the header
+              says (INVALID_RECORD).
         """
         if self._field != _LENGTH or self._carry:
             raise _malformed(self.walked, "passes the end of the batch")

@@ -92,7 +92,7 @@ class RangeCache(Generic[T]):
         return key in self._flights
 
     def put(self, key: Hashable, value: T, size_bytes: int, hot: bool) -> None:
-        """Keep a value in place of any older one; one larger than the cache is not kept."""
+        """Keep a value in place of any older one; a value larger than the cache is not kept."""
         self.evict(key)
         if size_bytes > self.max_bytes:
             return

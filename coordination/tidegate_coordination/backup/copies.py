@@ -38,18 +38,18 @@ _LENGTH: Final = Struct(">I")
 
 
 class DamagedCopy(Exception):
-    """A copy is damaged.  Use another, or none; the text is for the operator."""
+    """A copy is damaged.  Use another copy, or none; the text is for the operator."""
 
 
 class SnapshotName(NamedTuple):
-    """Names a snapshot of the entries up to `position`; sorts by it."""
+    """Names a snapshot of the entries up to `position`; sorts by `position`."""
 
     position: int
     digest: str
 
 
 class EntriesName(NamedTuple):
-    """Names a stretch of entries, both ends included; sorts by the first."""
+    """Names a stretch of entries, both ends included; sorts by the first position."""
 
     first: int
     last: int
@@ -179,7 +179,7 @@ def split_chunks(part: bytes) -> Iterator[bytes]:
     """Yield the chunks of a part.
 
     Raises:
-      DamagedCopy: it ends in the middle of one.
+      DamagedCopy: the part ends in the middle of a chunk.
     """
     at = 0
     while at < len(part):

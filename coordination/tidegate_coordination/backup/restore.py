@@ -110,7 +110,7 @@ async def look_at_target(log: MetadataLog) -> Target:
     """Return what the target log holds: nothing, or an earlier restore.
 
     Raises:
-      LogMisconfigured: it holds something else.  Nothing was written.
+      LogMisconfigured: the target holds something else.  Nothing was written.
     """
     snapshot = await log.load_snapshot()
     if snapshot is None:

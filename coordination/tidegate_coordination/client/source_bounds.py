@@ -50,7 +50,7 @@ class SourceEnd(NamedTuple):
 
 
 async def source_offset(cluster: ClassicCluster, topic: str, index: int, which: int) -> int:
-    """Return the first offset of a partition, or the one after the last.
+    """Return the first offset of a partition, or the offset after its last record.
 
     which: EARLIEST, LATEST or EARLIEST_LOCAL.
 

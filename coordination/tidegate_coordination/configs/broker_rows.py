@@ -5,7 +5,7 @@ check: "low..high" for numbers, "a|b" for choices ("~" before them: in any case)
 must not be empty, "gzip" for that codec's levels, "retention" for times, "-" for none.
 
 Read out of Kafka's published jars (KafkaConfig, DynamicBrokerConfig); a test compares.
-Which of them mean something here is said in `broker_configs`.
+`broker_configs` says which of these configs have an effect in Tidegate.
 """
 
 BROKER_ROWS = """\

@@ -84,6 +84,6 @@ def most_careful(definition: Definition, texts: Iterable[str]) -> str:
 
 
 def _in_all(policies: list[Value]) -> tuple[str, ...]:
-    """Return the kinds of cleaning that all want, in the order of the first."""
+    """Return the cleanup policies that all lists contain, in the order of the first list."""
     lists = [each for each in policies if isinstance(each, tuple)]
     return tuple(each for each in dict.fromkeys(lists[0]) if all(each in other for other in lists))

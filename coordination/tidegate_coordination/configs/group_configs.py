@@ -1,7 +1,7 @@
 """Configs of groups and of client metrics subscriptions, as in Apache Kafka 4.3.1.
 
-The configs are only kept and shown.  Classic groups have none; the share and streams ones wait for
-their protocols.
+The configs are only kept and shown.  Classic groups have no configs; those of share and streams
+groups have no effect until Tidegate has these protocols.
 """
 
 from __future__ import annotations

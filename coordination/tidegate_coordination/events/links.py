@@ -50,7 +50,7 @@ class LinkRemoved(Event, frozen=True, tag=71):
 
 
 class LinkedTopic(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A topic as the source has it; configs: only the set ones that are known here, too.
+    """A topic as the source has it; configs: the configs that are set and that this cluster knows.
 
     topic_id: the stored one; see state/topics.py.  shown_id: the source's, if that is another.
     """
@@ -202,7 +202,8 @@ class SourceReopened(Event, frozen=True, tag=78):
 class TopicsSwitched(Event, frozen=True, tag=79):
     """The fenced topics are this cluster's from here on; the copies have all of their records.
 
-    epochs: leader epochs of the source from where the partitions end, if they are newer than here.
+    epochs: leader epochs of the source from where the partitions end, if they are newer than this
+    cluster's.
     """
 
     level: ClassVar[int] = SWITCHES
@@ -279,7 +280,8 @@ class ReturnFenced(Event, frozen=True, tag=84):
 class TopicsReturned(Event, frozen=True, tag=85):
     """The topics of a fence are their source's again, which has all of their records.
 
-    epochs: leader epochs of the source from where the partitions end, if they are newer than here.
+    epochs: leader epochs of the source from where the partitions end, if they are newer than this
+    cluster's.
     """
 
     level: ClassVar[int] = SWITCHES

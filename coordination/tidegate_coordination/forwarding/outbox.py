@@ -90,7 +90,7 @@ class Outbox:
                     return
 
     def take(self, encode: Callable[[Proposal[Any]], bytes]) -> list[Outgoing]:
-        """Fill a question with waiting proposals; return and forget the too large ones.
+        """Fill a question with waiting proposals; return and forget too large proposals.
 
         These would be asked for again and again, and delay all later proposals.
         """

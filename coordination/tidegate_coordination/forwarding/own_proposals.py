@@ -103,7 +103,7 @@ class OwnProposals:
         return True
 
     def hand_over(self) -> None:
-        """Move the queued ones to the outbox, before the proposals that wait there.
+        """Move the queued proposals to the outbox, before the proposals that wait there.
 
         A proposal without a number is known to no other gateway, and gets a number now; the others
         keep their numbers.

@@ -146,7 +146,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Persist:
-    """Append this to the metadata log, after the earlier ones; then call `persisted`."""
+    """Append this to the metadata log, after earlier Persist effects; then call `persisted`."""
 
     record: GroupChanged
 

@@ -75,7 +75,7 @@ async def look_at_copy(target: MetadataLog) -> UnfinishedCopy | None:
     """Return the content of a log that is to become a copy; None if it is empty.
 
     Raises:
-      LogMisconfigured: it holds something else.
+      LogMisconfigured: the log holds something else.
     """
     snapshot = await target.load_snapshot()
     if snapshot is None:

@@ -221,7 +221,9 @@ async def save_verified(
     *,
     may_go_on: Callable[[], bool] = _always,
 ) -> Snapshot:
-    """Save a snapshot and read it back. Returns the one read: this one, or another's newer one.
+    """Save a snapshot and read it back.
+
+    Returns the snapshot that was read: this one, or a newer one of another gateway.
 
     Args:
         may_go_on: returns whether the log is still the same and no move is under way. No other task
@@ -229,7 +231,7 @@ async def save_verified(
 
     Raises:
         LogCorrupt: the snapshot read back differs from the saved one. Trim nothing.
-        LogUnavailable: it may or may not have been saved; save again later.
+        LogUnavailable: the snapshot may or may not have been saved; save again later.
     """
     _expect_not_moved(may_go_on)
     await log.save_snapshot(position, chunks)

@@ -34,7 +34,7 @@ from ..state.changes import EVERY_ENTRY
 from ..state.writers.gateways import Gateway
 
 LEVEL_ENTRIES: Final = 2
-# A fast enough copy gets this long to reach the source's end, before it is sealed without that.
+# A fast enough copy gets this long to reach the source's end, before the source is sealed anyway.
 LEVEL_SECONDS: Final = 2.0
 WAIT_SECONDS: Final = 1.0
 # Gateways look for the offer in the copy only for a limited time (watch.LOOK_SECONDS, 15).
@@ -114,7 +114,7 @@ class LogMover:
         """Move the log.
 
         Raises:
-          MoveRefused: it stays where it is; the gateways continue there.
+          MoveRefused: the log stays where it is, and the gateways continue with it.
           LogMisconfigured, LogCorrupt, LogMisuse: likewise.
           CoordinatorUnavailable: run it again.
         """

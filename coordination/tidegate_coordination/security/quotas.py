@@ -49,7 +49,10 @@ OF_ADDRESSES: Final = frozenset({QuotaKey.CONNECTION})
 
 
 class QuotaEntity(msgspec.Struct, array_like=True, frozen=True):
-    """Whom a quota applies to.  Each part: a name, DEFAULT, or None if it is no part of it."""
+    """Whom a quota applies to.
+
+    Each part: a name, DEFAULT, or None if the entity does not have the part.
+    """
 
     user: str | None = None
     client_id: str | None = None

@@ -1,6 +1,6 @@
 """Topics by their ids and by name.
 
-The id that objects and events name is the *stored* one.  Clients may know a topic by another one,
+The id that objects and events name is the *stored* one.  Clients may know a topic by another id,
 its *shown* id: a mirrored topic is shown with its source's id, and two tenants may mirror one
 source.  Code that speaks the Kafka protocol, with clients or with a source, uses `Topic.shown_id`
 and `TopicTable.by_shown_id`.

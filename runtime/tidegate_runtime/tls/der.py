@@ -49,7 +49,7 @@ def one(data: bytes, tag: int) -> bytes:
     """Return the body of the first element, which must have the tag.
 
     Raises:
-      BadDer: it has another tag, or there is no element.
+      BadDer: the element has another tag, or there is no element.
     """
     found = _element(data, 0)
     if found.tag != tag:

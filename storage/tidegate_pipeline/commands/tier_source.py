@@ -24,7 +24,7 @@ async def opened_tier(
     """Find the topics' segments in tiered storage.  keys: ID=FILE each.
 
     Raises:
-      BadSource: there are none, or they have another form than the plug-in's.
+      BadSource: there are no segments, or they do not have the plug-in's form.
     """
     try:
         private = dict(_private_key(each) for each in keys)

@@ -39,7 +39,7 @@ class Reader(Protocol):
         last_fetched_epoch; -1 if it is not known.
 
         Raises:
-          OffsetGone, HistoryDiffers, SourceFailed: see there.
+          OffsetGone, HistoryDiffers, SourceFailed: see these classes.
         """
         ...
 

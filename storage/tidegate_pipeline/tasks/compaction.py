@@ -116,7 +116,7 @@ class AbortedSet:
         self._spans: dict[int, list[tuple[int, int]]] = {}
 
     def add(self, aborted: Iterable[AbortedTransaction]) -> None:
-        """Add those of a source; repeats are harmless."""
+        """Add the aborted transactions of a source; repeats are harmless."""
         for producer_id, first, last in aborted:
             spans = self._spans.setdefault(producer_id, [])
             at = bisect_left(spans, (first, last))
@@ -124,13 +124,13 @@ class AbortedSet:
                 spans.insert(at, (first, last))
 
     def holds(self, header: BatchHeader) -> bool:
-        """Return whether a batch belongs to one of them."""
+        """Return whether a batch belongs to an aborted transaction."""
         if not header.attributes & TRANSACTIONAL or header.attributes & CONTROL:
             return False
         return header.base_offset <= self._last_offset(header)
 
     def is_ended_by(self, header: BatchHeader) -> bool:
-        """Return whether a marker ends one of them."""
+        """Return whether a marker ends an aborted transaction."""
         return header.base_offset == self._last_offset(header)
 
     def _last_offset(self, header: BatchHeader) -> int:

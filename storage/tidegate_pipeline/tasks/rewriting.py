@@ -36,7 +36,7 @@ class CleanedSource:
 
 @dataclass(frozen=True, slots=True)
 class NewStretch:
-    """A segment that replaces sources[first:stop]; records: how many those had."""
+    """A segment that replaces sources[first:stop]; records: how many records these sources had."""
 
     first: int
     stop: int

@@ -62,7 +62,7 @@ async def see_create_if_absent(store: ObjectStore, key: str, body: Buffer) -> No
 async def probe_store(store: ObjectStore, *, nonce: str | None = None) -> list[Finding]:
     """Try each promise on keys below doctor/; leaves nothing behind if deleting works.
 
-    Ends early with a finding that is_last: all later ones would only follow from it.
+    Ends early with a finding that is_last: all later findings would only follow from it.
 
     Args:
       nonce: distinguishes probes that run at the same time; random if not given.

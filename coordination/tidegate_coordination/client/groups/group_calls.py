@@ -154,7 +154,7 @@ async def delete(cluster: ClassicCluster, name: str) -> None:
     """Delete a group and its offsets, for good.
 
     Raises:
-      Failed: it has members, or does not exist.
+      Failed: the group has members, or does not exist.
       ClassicError: the cluster does not answer.
     """
     answer: DeleteGroupsResponse = await cluster.call_broker(

@@ -167,7 +167,7 @@ class GroupMember:
         """Tell the coordinator that the member lives; forever.
 
         Raises:
-          ClassicError: it refuses, for another reason than that the group changed.
+          ClassicError: the cluster refuses for a reason other than a change of the group.
         """
         heard = trio.current_time()
         while True:

@@ -166,7 +166,7 @@ async def commit(cluster: ClassicCluster, group: str, offsets: Sequence[GroupOff
     """Commit offsets for a group without members.
 
     Raises:
-      ClassicError: not all of them were taken, or the outcome is unknown; it may be done again.
+      ClassicError: not all offsets were committed, or the outcome is unknown; call again.
     """
     by_topic: defaultdict[str, list[OffsetCommitRequestPartition]] = defaultdict(list)
     for each in offsets:

@@ -126,7 +126,7 @@ async def move(cluster: ClassicCluster, group: str, moves: Sequence[Move]) -> No
     """Commit the offsets.
 
     Raises:
-      ClassicError: not all of them were taken.
+      ClassicError: not all offsets were committed, or the outcome is unknown.
     """
     offsets = [GroupOffset(each.topic, each.partition, each.after, _NO_EPOCH, "") for each in moves]
     await commit(cluster, group, offsets)

@@ -1,6 +1,6 @@
 """Writes the lines of an input to a topic, in order within each partition.
 
-One task takes records in, until the waiting records take BUFFER_BYTES.  Another one writes in
+One task takes records in, until the waiting records take BUFFER_BYTES.  Another task writes in
 rounds: it sends each leader the next batch of each of its partitions, waits for all answers, and
 begins the next round.  If a batch fails with a retriable error, it is sent again unchanged; the
 producer id prevents a second write (KIP-98).  The first other error ends the work.

@@ -57,7 +57,7 @@ def read_credentials(mechanism: str, jaas: str) -> SaslCredentials:
       mechanism: one of PASSWORD_MECHANISMS.
 
     Raises:
-      BadProperties: it is missing, or is not an entry for the mechanism.
+      BadProperties: the value is missing, or is no entry for the mechanism.
     """
     example = f'{login_module(mechanism)} required username="NAME" password="PASSWORD";'
     options = read_options(mechanism, jaas, example)
@@ -79,7 +79,7 @@ def read_options(mechanism: str, jaas: str, example: str) -> dict[str, str]:
       jaas: the value of sasl.jaas.config.  example: an example of the value, for errors.
 
     Raises:
-      BadProperties: it is missing, or is not an entry for the mechanism.
+      BadProperties: the value is missing, or is no entry for the mechanism.
     """
     if not jaas:
         raise BadProperties(f"sasl.jaas.config is missing: set it to {example}")
@@ -99,7 +99,7 @@ def read_login_module(jaas: str) -> tuple[str, dict[str, str]]:
     """Return the login module of a broker's entry, and its options.
 
     Raises:
-      BadProperties: it is not one entry; the text begins with what is wrong.
+      BadProperties: the value is not one entry; the text begins with what is wrong.
     """
     try:
         return _entry(list(_tokens(jaas)))

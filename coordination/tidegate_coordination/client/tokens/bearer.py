@@ -57,7 +57,7 @@ def expiry_of(text: str) -> float:
     """Return when a token expires, in whole seconds since 1970, as Kafka has it.
 
     Raises:
-      BadToken: it is no JWT, or has no expiry.
+      BadToken: the token is no JWT, or has no expiry.
     """
     found = _JWT.fullmatch(text)
     if found is None:

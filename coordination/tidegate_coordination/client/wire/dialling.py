@@ -64,7 +64,7 @@ def tcp_dial(lookups: NameLookups | None = None) -> Dial:
 
 
 def tls_dial(plain: Dial, context: ssl.SSLContext) -> Dial:
-    """Return a Dial that speaks TLS on the streams of another one."""
+    """Return a Dial that speaks TLS on the streams of another Dial."""
 
     async def dial(host: str, port: int) -> trio.abc.Stream:
         stream = await plain(host, port)

@@ -280,7 +280,7 @@ def _known(topic: LinkedTopic) -> LinkedTopic:
     """Return the topic with the configs that have a meaning here.
 
     Raises:
-      InvalidConfig: a known one has a value that is not allowed here.
+      InvalidConfig: a known config has a value that is not allowed here.
     """
     checked = checked_topic_configs(known_configs(topic.configs))
     return msgspec.structs.replace(topic, configs=checked)

@@ -42,7 +42,7 @@ class MirroredBatch(NamedTuple):
     kind: int
 
     def follows(self, end: int) -> bool:
-        """Return whether it can be written to a partition that ends there."""
+        """Return whether the batch can be written to a partition that ends at `end`."""
         return self.after == end and end <= self.base_offset < self.next_offset
 
 

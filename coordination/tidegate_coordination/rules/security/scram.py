@@ -51,7 +51,7 @@ class ScramRefusal(Enum):
 class ScramDeletion(msgspec.Struct, array_like=True, frozen=True):
     """A credential to remove.
 
-    before: remove it only if its fingerprint() is still this one; empty: in any case.
+    before: remove the credential only if its fingerprint() still equals this; empty: in any case.
     """
 
     user: str
@@ -116,7 +116,9 @@ class AlterScramCredentials:
 
 @dataclass(frozen=True, slots=True)
 class SealScramCredentials:
-    """Seal credentials as they are.  One that was changed meanwhile stays; parts() cuts long lists.
+    """Seal credentials as they are.
+
+    A credential that was changed meanwhile stays; parts() cuts long lists.
 
     Answer: how many were sealed.
     """

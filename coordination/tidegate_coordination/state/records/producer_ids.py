@@ -66,7 +66,7 @@ class ProducerIdTable:
         self._blocks = []
 
     def fold_expired(self, before_ms: int) -> None:
-        """Forget when blocks were reserved, for those reserved before a log time."""
+        """Forget the reservation times of blocks that were reserved before a log time."""
         self._blocks = [block for block in self._blocks if block[1] >= before_ms]
 
     def is_young(self, producer_id: int) -> bool:

@@ -140,12 +140,12 @@ class Runs:
         return at - self._first + is_above
 
     def index_of(self, base_offset: int) -> int | None:
-        """Return the index of the run that begins there."""
+        """Return the index of the run that begins at the offset."""
         at = self.index_from(base_offset)
         return at if at < len(self) and self._base[self._first + at] == base_offset else None
 
     def index_from(self, offset: int) -> int:
-        """Return the index of the first run that begins there or later; len() if none does."""
+        """Return the index of the first run that begins at the offset or later, else len()."""
         return bisect_left(self._base, offset, self._first) - self._first
 
     def span(self, base_offset: int, next_offset: int) -> range:
@@ -198,7 +198,7 @@ class Runs:
         return dropped
 
     def _end_at(self, at: int, next_offset: int) -> None:
-        """Have the run at a place of the columns end there."""
+        """Let the run at a place of the columns end at an offset."""
         if at + 1 == len(self._base):
             self.end_offset = next_offset
             self._ends.pop(self._base[at], None)

@@ -76,7 +76,7 @@ class TrialParts:
         self._only_once("metadata.version", "")
 
     def registered_one(self, event: ev.GatewayRegistered) -> None:
-        """Check that the incarnation is the next one, and the superseded one lives."""
+        """Check that the incarnation is the next one, and that the superseded incarnation lives."""
         gateways = self._state.gateways
         following = gateways.next_incarnation + self._registered
         expect(event.incarnation == following, f"incarnation {event.incarnation}")
@@ -176,7 +176,7 @@ class TrialParts:
         self._acknowledged[author] = max(event.acknowledged, self._acknowledged.get(author, 0))
 
     def ids_reserved(self, event: ev.ProducerIdsReserved) -> None:
-        """Check that the ids are the next ones, and the cluster's."""
+        """Check that the ids are the next ones, and within the cluster's range."""
         expect(event.first == self._state.producer_ids.next_id, f"producer ids from {event.first}")
         expect(event.count > 0, f"{event.count} producer ids")
         left = self._state.producer_ids.own.stop - event.first

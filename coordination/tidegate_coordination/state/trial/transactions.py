@@ -62,7 +62,7 @@ class TransactionTrial:
             partitions.setdefault(number, NOTHING_WRITTEN)
 
     def written(self, event: tev.TransactionWritten) -> None:
-        """Check that each partition has the offset, and the transaction has no earlier one."""
+        """Check that each partition has the offset, and no earlier record of the transaction."""
         partitions = self._begun(event.producer_id)
         for number, offset in event.first_offsets:
             is_first = partitions.get(number, NOTHING_WRITTEN) == NOTHING_WRITTEN

@@ -23,7 +23,7 @@ class _Author:
 
 
 class ProposalTable:
-    """By author: the number up to which it never asks again, and the answers above that."""
+    """By author: the number up to which it never asks again, and the answers to higher numbers."""
 
     def __init__(self) -> None:
         self._authors: dict[int, _Author] = {}
