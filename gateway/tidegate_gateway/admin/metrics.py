@@ -1,6 +1,6 @@
 """The metrics of a gateway as Prometheus text, made for each request of the page.
 
-The hot path only increments counters.  A metric that Kafka has, too, has the name that jmx_exporter
+The hot path only increments counters.  Metrics that Kafka also has have the names that jmx_exporter
 and Strimzi's dashboards use.  The names of other metrics begin with tidegate_.  The number of
 series has a limit.  Values beyond the limit are summed in one series, or only counted.
 """

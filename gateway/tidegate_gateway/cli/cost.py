@@ -1,4 +1,4 @@
-"""`tidegate cost`: what gateways asked of the object store, for whom, and its money."""
+"""`tidegate cost`: shows requests to the object store, for whom they were, and their costs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STEP: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class CostOptions:
-    """As they were typed."""
+    """The options as typed."""
 
     data: Path
     object_store: str | None

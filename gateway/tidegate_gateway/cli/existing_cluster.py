@@ -29,7 +29,7 @@ NOT_TOLD: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """The place of the cluster, as it was typed."""
+    """The options that say where the cluster is, as typed."""
 
     data: Path
     log: str | None

@@ -1,4 +1,4 @@
-"""The report about costs: sums with their money, and advice, as builtins.  Pure."""
+"""The report about costs: the sums, what they cost, and advice, as builtins.  Pure."""
 
 from __future__ import annotations
 

@@ -248,7 +248,7 @@ class HostedGroups:
                 self.drop_if_idle(hosted)
 
     def _adopt(self) -> None:
-        """Serve groups with members but without a gateway; else dead members stay forever."""
+        """Take over groups with members but no gateway; otherwise dead members stay forever."""
         state, me = self._coordinator.state, self._coordinator.incarnation
         if self._claims.is_leaving or not self._claims.may_serve:
             return

@@ -36,7 +36,7 @@ class Servers:
 
 @asynccontextmanager
 async def running_servers(data: Path) -> AsyncGenerator[Servers]:
-    """Run both until the block ends.
+    """Run PostgreSQL and SeaweedFS until the block ends.
 
     Raises:
       ServerFailed: a server does not run here.

@@ -21,7 +21,7 @@ from ..output.table import aligned, counted, printable
 
 @dataclass(frozen=True, slots=True)
 class SeekOptions:
-    """As they were typed."""
+    """The options as typed."""
 
     group: str
     targets: tuple[str, ...]

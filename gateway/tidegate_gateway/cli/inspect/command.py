@@ -35,7 +35,7 @@ _KEY_PARTS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class InspectOptions:
-    """As they were typed."""
+    """The options as typed."""
 
     what: str
     object_store: str | None

@@ -39,8 +39,8 @@ def carry_acls(
 ) -> None:
     """Compare the ACLs of the source with those here, and add those that are missing.
 
-    What denies is added before what allows. Nothing is removed without --prune, and nothing changes
-    at the source. The exit code is 1 if something was not done.
+    ACLs that deny are added before ACLs that allow.  Nothing is removed without --prune, and
+    nothing changes at the source.  The exit code is 1 if something was not done.
     """
     from ..existing_cluster import ClusterOptions
     from .acls import run_acls

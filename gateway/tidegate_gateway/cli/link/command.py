@@ -49,7 +49,7 @@ def check_source(
 ) -> None:
     """Check that a source can be reached and read; exit code 1 if something is missing.
 
-    It changes nothing. Run it where a gateway runs: what it reaches is what counts.
+    It changes nothing.  Run it on a gateway's machine, since the gateways must reach the source.
     """
     from ..existing_cluster import ClusterOptions
     from .looks import LookOptions, run_check
@@ -252,8 +252,8 @@ def switch_topics(
     """Make topics that a link mirrors this cluster's own, all of them or none.
 
     The gateways keep writers waiting, fence the topics at the source with max.message.bytes=0, and
-    let the copies reach its ends. If that takes longer than 4 seconds, all stays as it was. Offsets
-    and the sequences of producers continue. The exit code is 1 if nothing was switched.
+    let the copies reach its ends.  If this takes longer than 4 seconds, nothing is switched.
+    Offsets and the sequences of producers continue.  The exit code is 1 if nothing was switched.
     """
     from ..existing_cluster import ClusterOptions
     from .switch import SwitchOptions, run_switch

@@ -44,7 +44,7 @@ from .text import (
 
 @dataclass(frozen=True, slots=True)
 class NewLink:
-    """As it was typed."""
+    """The options as typed."""
 
     name: str
     bootstrap_servers: str

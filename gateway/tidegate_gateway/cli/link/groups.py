@@ -40,7 +40,7 @@ _MOVABLE: Final = frozenset({"Empty", "Dead"})
 
 @dataclass(frozen=True, slots=True)
 class GroupOptions:
-    """As they were typed.  replaces: whether offsets that the group has here may be replaced."""
+    """The options as typed.  replaces: whether offsets that the group has here may be replaced."""
 
     name: str
     groups: tuple[str, ...]

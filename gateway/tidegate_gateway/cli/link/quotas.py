@@ -51,7 +51,10 @@ def run_quotas(cluster: ClusterOptions, options: CarryOptions, *, as_json: bool)
 
 
 class QuotaResult(NamedTuple):
-    """The differences, and how many changes were made.  problem: of the rest, or ""."""
+    """The differences, and how many changes were made.
+
+    problem: why the remaining changes failed, or "".
+    """
 
     plan: QuotaPlan
     done: int

@@ -26,7 +26,10 @@ _SHOWN: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Rehearsed:
-    """The findings of a rehearsal, and the estimate from them.  problems: those of both."""
+    """The findings of a rehearsal, and the estimate from them.
+
+    problems: of the findings and of the estimate.
+    """
 
     found: Rehearsal
     estimate: Estimate

@@ -49,7 +49,7 @@ _SAVED_MODE: Final = 0o700
 
 @dataclass(frozen=True, slots=True)
 class SwitchOptions:
-    """As they were typed.  max_behind: offsets that the copies may lack when the switch begins."""
+    """The options as typed.  max_behind: offsets that the copies may lack at the switch's begin."""
 
     name: str
     topics: tuple[str, ...]

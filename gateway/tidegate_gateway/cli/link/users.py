@@ -42,7 +42,7 @@ _SALT_BYTES: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class UserOptions:
-    """As they were typed.
+    """The options as typed.
 
     users: the wanted users; all if empty.  replaces: also set passwords of users that are here
     already.  secret_key: the file with the gateways' metadata.secret.key.  is_plain: the gateways
@@ -78,7 +78,10 @@ class UserOptions:
 
 
 class UserResult(NamedTuple):
-    """The users of the source, and those whose password was set.  problem: of the rest, or ""."""
+    """The users of the source, and the users whose password was set.
+
+    problem: why the remaining passwords could not be set, or "".
+    """
 
     users: list[ScramUser]
     done: list[str]

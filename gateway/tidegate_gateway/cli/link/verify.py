@@ -30,7 +30,7 @@ CLEANUP_POLICY: Final = "cleanup.policy"
 
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
-    """As they were typed."""
+    """The options as typed."""
 
     name: str
     topics: tuple[str, ...]

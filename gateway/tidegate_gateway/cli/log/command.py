@@ -119,9 +119,9 @@ def move(
 ) -> None:
     """Move the metadata log of a live cluster to another log; its gateways follow by themselves.
 
-    All gateways must be of a release that knows this command. They do not get a password in NEW. If
-    a gateway needs it, or another URL than NEW, give it the whole URL beforehand as
-    metadata.log.next. If the command is interrupted, run it again.
+    All gateways must be of a release that knows this command.  A password in NEW is not passed on
+    to them.  If a gateway needs it, or another URL than NEW, set its metadata.log.next to the whole
+    URL beforehand.  If the command is interrupted, run it again.
     """
     from .move import LogMoveOptions, run_log_move
 

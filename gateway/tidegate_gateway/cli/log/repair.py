@@ -39,7 +39,7 @@ Result = tuple[int, Lines, dict[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class RepairOptions:
-    """As they were typed; "" for an absent option."""
+    """The options as typed; "" for an absent option."""
 
     log: str
     object_store: str

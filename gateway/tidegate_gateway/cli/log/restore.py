@@ -37,7 +37,7 @@ SHOWN_UNPLACED = 20
 
 @dataclass(frozen=True, slots=True)
 class RestoreOptions:
-    """As they were typed; "" for an absent option."""
+    """The options as typed; "" for an absent option."""
 
     from_store: str
     log: str
@@ -96,7 +96,7 @@ async def _see_none_newer(
     """Check that the store of the records has no newer backups than the store named with --from.
 
     A cluster keeps objects only as long as backups in its own store need them.  After a merge it
-    deletes the merged objects, though an older backup elsewhere may still name them.
+    deletes the merged objects, even if an older backup in another store names them.
 
     Raises:
       NothingToRestore: the store has newer, readable backups.  Nothing was written.

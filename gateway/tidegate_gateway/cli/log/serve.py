@@ -43,7 +43,7 @@ _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 @dataclass(frozen=True, slots=True)
 class LogServeOptions:
-    """As they were typed."""
+    """The options as typed."""
 
     url: str
     listen: str

@@ -1,12 +1,12 @@
-"""The admin pages of several gateways on one machine, from those of each.
+"""The admin pages of several gateways on one machine, made from the pages of each gateway.
 
 /livez, /healthz  this supervisor runs
-/readyz           clients may connect to one of the gateways at least; the text has all of them
-/metrics          those of all, with the label `process`, and those of the supervisor
-/metrics/cluster  that of the first gateway that gives it
+/readyz           clients may connect to at least one of the gateways; the text has all gateways
+/metrics          metrics of all gateways, with the label `process`, and of the supervisor
+/metrics/cluster  the page of the first gateway that answers
 /version          JSON
-/v1/zones         JSON: the sum of the gateways that answered
-other /v1 pages   JSON: {"processes": {"1": ..., "2": null}}; null: it did not answer
+/v1/zones         JSON: the sums over the gateways that answered
+other /v1 pages   JSON: {"processes": {"1": ..., "2": null}}; null: no answer
 """
 
 from __future__ import annotations

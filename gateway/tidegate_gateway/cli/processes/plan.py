@@ -1,8 +1,8 @@
-"""The settings of each of several gateways on one machine, from one set of settings.  Pure.
+"""Derives the settings of each of several gateways on one machine from one set of settings.  Pure.
 
 The first gateway has the settings unchanged, so an operator can change the number of processes from
 1 and back to 1.  The n-th gateway has a node.id and ports that are n-1 higher.  It has a folder
-`process-N` in the data folder and in the folder of the cache, and an audit log of its own.
+`process-N` in the data folder and in the cache folder, and a separate audit log.
 """
 
 from __future__ import annotations

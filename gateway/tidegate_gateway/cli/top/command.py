@@ -28,7 +28,7 @@ ROWS: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class TopOptions:
-    """As they were typed.  prices: None for this release's."""
+    """The options as typed.  prices: None for the prices of this release."""
 
     interval_seconds: float
     is_once: bool

@@ -40,7 +40,7 @@ class CreateOptions:
 
 @dataclass(frozen=True, slots=True)
 class AlterOptions:
-    """As they were typed."""
+    """The options as typed."""
 
     topic: str
     partitions: int | None = None

@@ -36,7 +36,7 @@ LISTED_LINES: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class ProduceOptions:
-    """As they were typed.  file: None for stdin.  compression: the name of a Codec."""
+    """The options as typed.  file: None for stdin.  compression: the name of a Codec."""
 
     topic: str
     file: Path | None = None

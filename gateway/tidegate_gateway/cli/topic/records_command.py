@@ -119,9 +119,9 @@ def consume_records(
 ) -> None:
     """Read a topic to the end that it has now, and print its records.
 
-    A line shows partition and offset, time, key, value and headers; control characters are
-    escaped. With --json each record is a line of its own. Without --group no offset is committed;
-    with it --from is for partitions of which the group has none.
+    A line shows partition and offset, time, key, value and headers; control characters are escaped.
+    With --json each record is a line of its own.  Without --group no offset is committed; with it,
+    --from applies only to partitions for which the group has no offset.
     """
     from .consume import ConsumeOptions, run_consume
 

@@ -39,7 +39,7 @@ _STATES: Final = {each.shown.lower(): each for each in TransactionState}
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """As they were typed."""
+    """The options as typed."""
 
     states: tuple[str, ...] = ()
     longer_than_seconds: int | None = None

@@ -30,7 +30,7 @@ class MirrorBytes:
         return self._held
 
     def share_of(self, fetches: int) -> int:
-        """Return how many bytes each of so many answers may have, so that all respect the bound.
+        """Return how many bytes each of `fetches` answers may have, so that all keep the limit.
 
         It is at least one partition's part.
         """

@@ -23,7 +23,9 @@ def floor_of(quota: float, live: int) -> float:
 
 
 def fair_shares(demands: Mapping[int, float], live: int, quota: float) -> dict[int, float]:
-    """Return the shares of the gateways that ask; plus the floors of the others this is the quota.
+    """Return the shares of the gateways that ask.
+
+    These shares and the floors of the other gateways add up to the quota.
 
     demands: by gateway, in the unit of the quota.  live: the number of all gateways.
     """

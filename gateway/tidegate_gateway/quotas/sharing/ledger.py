@@ -105,8 +105,8 @@ class ShareLedger:
             for each, row in list(found.granted.items()):
                 if _is_over(row, now_ms, is_missed=each not in members.live - members.suspects):
                     del found.granted[each]
-        # Old grants do not show whether another gateway has owned the quota since.  None has if
-        # this gateway granted in the epoch before.
+        # Old grants do not show whether another gateway has owned the quota since.  No other
+        # gateway has owned it if this gateway granted in the epoch before.
         if found is None or not found.granted or members.epoch - found.epoch > 1:
             found = self._quotas[key] = _Quota(members.changed_ms + KEPT_MS, members.epoch)
         found.epoch = members.epoch

@@ -2,12 +2,12 @@
 
 The owner of a quota divides it.  Gateways choose it by rendezvous hashing over the live gateways
 that answer requests for shares.  A dead gateway stays in the cluster state until its lease expires,
-so gateways leave out those that do not answer (peers/neighbours.py).  A gateway that one other
-gateway does not reach may still serve.  So a gateway is left out only if more than half of the live
-ones do not reach it.  Each request and answer names the gateways that its sender does not reach.  A
-gateway that learns this about itself leaves itself out, too: otherwise it and the next owner would
-both divide the quota.  A gateway that does not reach half of the live ones owns no quota, since it
-may itself be cut off.
+so gateways leave out those that do not answer (peers/neighbours.py).  Even if one other gateway
+does not reach it, a gateway may still serve.  So a gateway is left out only if more than half of
+the live ones do not reach it.  Each request and answer names the gateways that its sender does not
+reach.  A gateway that learns this about itself leaves itself out, too: otherwise it and the next
+owner would both divide the quota.  A gateway that does not reach half of the live ones owns no
+quota, since it may itself be cut off.
 """
 
 from __future__ import annotations

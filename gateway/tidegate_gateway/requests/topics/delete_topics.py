@@ -123,7 +123,7 @@ def _takes(quota: Mutations | None, topic: Topic) -> bool:
 
 
 def _named_twice(known: Sequence[tuple[TopicKey, Topic]]) -> dict[bytes, str]:
-    """Return the topics that a request has both by name and by id: the name, by the shown id.
+    """Return the topics that a request names both by name and by id, as shown id -> name.
 
     As in Kafka, these are not deleted, and get one answer.  known: the keys as sent, with their
     topics.

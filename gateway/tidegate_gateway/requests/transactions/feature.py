@@ -110,7 +110,7 @@ def _step_rows(
     yield step(
         ForwardedAddPartitionsToTxn(AddPartitionsToTxn(coordinator, steps), *parts),
         guard_add_partitions_to_txn,
-        max_elements=33_000,  # each partition that one transaction may have, and topic
+        max_elements=33_000,  # all partitions that one transaction may have, and their topics
     )
     yield step(
         ForwardedAddOffsetsToTxn(AddOffsetsToTxn(steps, group_forwards), *parts),

@@ -39,7 +39,7 @@ _VALIDATOR: Final = "sasl.oauthbearer.jwt.validator.class"
 
 @dataclass(frozen=True, slots=True)
 class OAuthSettings:
-    """Where the keys are, how often to read them, and what tokens must say."""
+    """Where the keys are, how often to read them, and which claims tokens must have."""
 
     place: KeyPlace
     times: RefreshTimes

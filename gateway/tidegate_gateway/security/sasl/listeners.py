@@ -182,8 +182,10 @@ def _bearers(
 
 
 def _jaas_options(settings: BrokerSettings, listener: str, mechanism: str) -> dict[str, str]:
-    """Return the options of a mechanism's login module.  As in Kafka, only the setting with
-    listener and mechanism counts; only PLAIN needs one here.
+    """Return the options of a mechanism's login module.
+
+    As in Kafka, only the setting that names listener and mechanism is used.  Only PLAIN needs this
+    setting.
     """
     setting = listener_config(listener, _JAAS, mechanism)
     text = settings.secrets.get(setting, Secret()).reveal().strip()
