@@ -1,8 +1,8 @@
 """Kafka's codecs, with the decompressed size bounded.
 
 A declared size is never trusted: output is limited while it grows, or the size is compared with the
-limit before a byte is allocated (CVE-2023-34455 was such a trust).  Output comes in pieces, so a
-caller that looks at each piece once needs little memory.
+limit before a byte is allocated (CVE-2023-34455 came from such trust).  Output comes in pieces, so
+a caller that looks at each piece once needs little memory.
 
 Framings: gzip is one member, since librdkafka stops for good at a second one; lz4 is one frame with
 independent blocks (the Java client refuses linked ones); snappy is either xerial-framed (Java, most

@@ -267,7 +267,7 @@ class ClassicCluster:
         raise AssertionError("pauses have no end")
 
     async def _refresh_quietly(self, topics: Sequence[str]) -> None:
-        """Refresh once; ignore a retriable failure, because the next try will then fail, too."""
+        """Refresh once; ignore a retriable failure, since the next try follows in any case."""
         try:
             await self._refresh_once(topics)
         except ClassicError as error:

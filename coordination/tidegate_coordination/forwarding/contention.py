@@ -21,7 +21,8 @@ MOST_DOUBLINGS: Final = 5
 class Contention:
     """The races of one gateway.
 
-    enough: hand over after this many lost appends in a row.  handovers: their count, for metrics.
+    enough: hand over after this many lost appends in a row.  handovers: the number of handovers,
+    for metrics.
     """
 
     def __init__(self, enough: int = ENOUGH) -> None:

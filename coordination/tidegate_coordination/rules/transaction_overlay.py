@@ -19,7 +19,7 @@ from ..state.transactions.rows import NO_ID, TransactionalId, TransactionState
 class OverlaidId:
     """A transactional id.
 
-    partitions, groups: the members of its open transaction; see OpenTransaction.
+    partitions, groups: those that its open transaction contains; see OpenTransaction.
 
     Staged offsets are not here: only the fold needs them.
     """
