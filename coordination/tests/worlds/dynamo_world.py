@@ -24,7 +24,7 @@ ITEM_BYTES = 400_000
 
 
 class MemoryItems:
-    """Counts requests; can cut one short, before or after its effect, and hold pieces up.
+    """Counts requests; can cut a request short, before or after its effect, and delay pieces.
 
     Between two requests other tasks run, as over a network.
     """

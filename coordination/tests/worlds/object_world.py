@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class WatchedStore(MemoryObjectStore):
-    """Counts requests; can cut one short, before or after its effect, and hold one up."""
+    """Counts requests; can cut a request short, before or after its effect, and delay one."""
 
     def __init__(self) -> None:
         super().__init__(clock=lambda: 0.0)

@@ -64,7 +64,7 @@ class LinkedTopic(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def source_id(self) -> bytes:
-        """Return the id that the source knows the topic by, and so the clients."""
+        """Return the id by which the source, and so the clients, know the topic."""
         return self.shown_id or self.topic_id
 
 

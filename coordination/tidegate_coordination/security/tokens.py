@@ -45,7 +45,7 @@ class DelegationToken(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def size_bytes(self) -> int:
-        """Return about how many bytes it takes in an entry of the log."""
+        """Return about how many bytes the token takes in an entry of the log."""
         return _NUMBERS_BYTES + sum(4 + len(each.encode()) for each in self._texts)
 
     @property

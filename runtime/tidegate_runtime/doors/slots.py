@@ -107,7 +107,7 @@ class ConnectionSlots:
         """Take a connection in; return None if that address has too many.
 
         Args:
-          close: closes it at once; may be called until the visitor leaves.
+          close: closes the connection at once; may be called until the visitor leaves.
           is_known: the client is known, so it takes a slot at once.
         """
         maximum = self._maximum_per_address

@@ -50,7 +50,7 @@ def read_jks(data: bytes, password: str | None) -> JksStore:
     """Read a store.
 
     Args:
-      password: the store's; None reads it without a check, as Java does.
+      password: the store's; None: read the store without a check, as Java does.
 
     Raises:
       BadJks: the store is damaged, or the password is wrong.

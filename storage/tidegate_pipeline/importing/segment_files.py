@@ -48,7 +48,7 @@ def _bases(folder: Path) -> list[int]:
     """Return the base offsets of the segments.
 
     Raises:
-      OSError: one is missing while compaction puts another in its place.
+      OSError: a file is missing while compaction replaces it.
     """
     names = [each.name for each in folder.iterdir()]
     if any(each.endswith(_BEING_SWAPPED) for each in names):

@@ -34,7 +34,7 @@ class TlsProperties:
 
     Attributes:
       truststore: the trusted certificates; None for those of the system.
-      keystore: the client's certificate and key; None for a client without.
+      keystore: the client's certificate and key; None if the client has none.
       is_host_checked: whether the server's certificate must name its host.
     """
 

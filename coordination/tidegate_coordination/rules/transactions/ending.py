@@ -30,7 +30,7 @@ _SCOPES: Final = frozenset({HEADS, STAGED})
 
 
 class EndAnswer(NamedTuple):
-    """producer_id, epoch: of the transactional id from now on; -1 if refused."""
+    """producer_id, epoch: what the transactional id has from now on; -1 if refused."""
 
     refusal: TransactionRefusal | None
     producer_id: int
