@@ -122,7 +122,7 @@ def _versions(first: int, last: int) -> str:
 
 
 def _ranges(numbers: list[int]) -> str:
-    """Return rising numbers, those that follow each other as a range."""
+    """Return rising numbers as text, with consecutive numbers as ranges."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][-1] == number - 1:

@@ -60,7 +60,7 @@ class Environment:
     min_file_bytes: the smallest part that the kernel sends from its file.  step_time: seconds of a
     monotonic clock that runs while the event loop is busy.  used_seconds: CPU time of the calling
     thread; None if the event loop is not watched, as in the simulated world.  after_lost_races:
-    after so many lost appends in a row another gateway appends for this one.  source_dial: see
+    after this many lost appends in a row, another gateway appends for this one.  source_dial: see
     links.py.  random_bytes: unpredictable; for nonces.  tls: the listeners with TLS.  read_keys:
     reads the keys of identity providers.  audit: None without an audit log.  log_levels: of this
     gateway's log lines; Kafka clients may change them.

@@ -251,7 +251,7 @@ def top(
     ca_file: CaFile = None,
     json: Json = False,
 ) -> None:
-    """Show gateways, topics, groups and the object store with its money, live; q ends it.
+    """Show gateways, topics, groups and the object store with its costs, live; q ends it.
 
     Each gateway has one second to answer. Without a terminal, and with --json, it prints one frame.
     """
@@ -275,7 +275,7 @@ def cost(
     prices: PricesFile = None,
     json: Json = False,
 ) -> None:
-    """Show what gateways asked of the object store, for whom, its money, and how to save some."""
+    """Show the requests to the object store, for whom they were, their costs, and how to save."""
     from .cost import CostOptions, run_cost
 
     options = CostOptions(data, object_store, since, by, prices)

@@ -19,7 +19,7 @@ from tidegate_protocol.error_codes import ErrorCode
 Result = TypeVar("Result")
 
 _CODES: Final = ("error_code", "partition_error_code")
-# So many elements are counted in one step; see network/large_requests.py.
+# The number of elements that are counted in one step; see network/large_requests.py.
 ELEMENTS_A_STEP: Final = 100
 
 

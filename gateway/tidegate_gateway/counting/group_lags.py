@@ -193,7 +193,10 @@ def waits_of(
 def _retention_used(
     partition: Partition, offset: int, seconds: float, settings: TopicSettings
 ) -> float:
-    """Return how near retention is to the first unread records; by size, offsets count alike."""
+    """Return how near retention is to the first unread records.
+
+    For retention by size, all offsets count as equally large.
+    """
     used = 0.0
     if settings.retention_ms > 0:
         used = seconds * 1000 / settings.retention_ms

@@ -91,11 +91,11 @@ class Peer:
     plain_prefix_end: the length of the prefix that its produce requests share; see
       produce_fast_path.py.
     was_sent_away: whether a produce request was refused to send the client to another gateway, or a
-      batch was not written and the client sends it again; see produce.py.  was_fetch_refused: about
-      the last fetch answer that sent the client to other gateways: whether it named no gateway; see
-      read_steering.py.  was_refused: whether a batch was refused that the client may send again
-      after later ones, which are already under way: produce.py checks such batches.  principal: who
-      the client is; "User:ANONYMOUS" without authentication.  login: how the client has logged in.
+      batch was not written and the client sends it again; see produce.py.  was_fetch_refused:
+      whether the last fetch answer that sent the client to other gateways named no gateway; see
+      read_steering.py.  was_refused: whether the client may send a refused batch again after later
+      batches that are already under way; produce.py checks such batches.  principal: who the client
+      is; "User:ANONYMOUS" without authentication.  login: how the client has logged in.
       session_ends_at: the end of the authenticated session, in seconds on Trio's clock.
       forward_line: orders the batches that are forwarded to other clusters; None before the first
       batch.  rights: the client's; None before their first use, and without an authorizer.

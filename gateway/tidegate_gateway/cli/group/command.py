@@ -75,8 +75,8 @@ def seek_group(
 ) -> None:
     """Set the offsets from which a group continues; it must have no members meanwhile.
 
-    +N and -N count from the committed offset. An offset outside of a partition becomes its
-    first one or its end. The exit code is 1 if nothing was changed.
+    +N and -N count from the committed offset.  An offset outside of a partition becomes its first
+    offset or its end offset.  The exit code is 1 if nothing was changed.
     """
     from .changes import SeekOptions, run_seek
 

@@ -30,7 +30,7 @@ TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="Its name.")]
 
 @dataclass(frozen=True, slots=True)
 class KafkaPlace:
-    """The cluster, as it was typed.  properties: a file."""
+    """The options that say where the cluster is, as typed.  properties: a file."""
 
     bootstrap: str | None = None
     properties: Path | None = None

@@ -82,8 +82,8 @@ def plan_link(
 ) -> None:
     """Show the topics that a link mirrors or would mirror, their sizes, and what stands in the way.
 
-    It changes nothing. With --rehearse it reads 64 MiB at most, but for one batch of each topic.
-    The exit code is 1 if a topic cannot be mirrored, or a rehearsal names a problem.
+    It changes nothing.  With --rehearse it reads at most 64 MiB, but at least one batch of each
+    topic.  The exit code is 1 if a topic cannot be mirrored, or a rehearsal names a problem.
     """
     from ..existing_cluster import ClusterOptions
     from .looks import LookOptions, run_plan
@@ -169,8 +169,8 @@ def link_status(
 ) -> None:
     """Show how far the copies of a link's topics are.
 
-    With NAME it asks the source for its ends; without, it lists the links. The exit code is 1 if
-    the source is silent, if a topic is not mirrored, or if the source has records from after a
+    With NAME it asks the source for its ends; without NAME, it lists the links.  The exit code is 1
+    if the source is silent, if a topic is not mirrored, or if the source has records from after a
     switch.
     """
     from ..existing_cluster import ClusterOptions
@@ -204,8 +204,9 @@ def verify_link(
 ) -> None:
     """Read the copies of a link's topics, and compare each batch with the source's.
 
-    Without --records by the CRC of each batch, which covers its records, keys, headers and time
-    stamps. The exit code is 1 if anything differs, or if a topic that the link names is not here.
+    Without --records it compares the CRC of each batch, which covers its records, keys, headers and
+    time stamps.  The exit code is 1 if anything differs, or if a topic that the link names is not
+    here.
     """
     from ..existing_cluster import ClusterOptions
     from .verify import VerifyOptions, run_verify
@@ -292,11 +293,11 @@ def roll_back(
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:
-    """Return topics that were switched to their source, with all that was written since.
+    """Return switched topics to their source, with all that was written since the switch.
 
-    The gateways open the source, and write back to it, at the same offsets. Then they keep writers
-    waiting until the source has all, and forward to it from there on. If that takes longer than 4
-    seconds, the topics stay. The exit code is 1 if nothing was returned.
+    The gateways open the source, and write back to it, at the same offsets.  Then they keep writers
+    waiting until the source has all records, and forward writes to it from then on.  If this takes
+    longer than 4 seconds, the topics stay here.  The exit code is 1 if nothing was returned.
     """
     from ..existing_cluster import ClusterOptions
     from .rollback import RollbackOptions, run_rollback
@@ -350,9 +351,9 @@ def move_groups(
 ) -> None:
     """Take groups over from the source, with their committed offsets.
 
-    Of a group that gateways forward (link add --groups) the members continue here at once. Stop the
-    consumers of another group, move it, and start them at the gateways: they continue where they
-    were. It waits until the copies reach the offsets. Nothing changes at the source.
+    If gateways forward a group (link add --groups), its members continue here at once.  For any
+    other group, stop its consumers, move it, and start them at the gateways: they continue where
+    they were.  It waits until the copies reach the offsets.  Nothing changes at the source.
     """
     from ..existing_cluster import ClusterOptions
     from .groups import GroupOptions, run_move_groups

@@ -86,9 +86,9 @@ def restore(
 ) -> None:
     """Make a new metadata log from the newest backup, and salvage records written since.
 
-    Stop all gateways first: the new log ends those that run, and lacks the records that they
-    acknowledge until then. If one answers, the command does nothing. For a trial, restore from a
-    copy of the whole prefix.
+    Stop all gateways first: the new log ends gateways that still run, and lacks the records that
+    they acknowledge until then.  If a gateway answers, the command does nothing.  For a trial,
+    restore from a copy of the whole prefix.
     """
     from .restore import RestoreOptions, run_restore
 

@@ -29,7 +29,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def listed(head: str, rows: Sequence[Sequence[str]], *, shows_all: bool = False) -> list[str]:
-    """Return the head and the first rows as lines, or all of them; nothing without rows."""
+    """Return the head and the first rows as lines, or all rows; nothing without rows."""
     if not rows:
         return []
     lines = [head, *(f"  {each}" for each in aligned(rows if shows_all else rows[:SHOWN]))]

@@ -95,7 +95,7 @@ def alter_topic(
 ) -> None:
     """Change configs of a topic, or add partitions; the exit code is 1 if that is refused.
 
-    More partitions change which one a key belongs to.
+    With more partitions, a key may belong to another partition than before.
     """
     from .admin import AlterOptions, run_alter
 

@@ -58,9 +58,9 @@ def repair_topic(
 ) -> None:
     """Read a topic, show which records cannot be read, and with --skip remove them from it.
 
-    With --skip the command first proves that the records are lost and that the store is well. It
-    keeps where they were: once their objects are there again, --bring-back reads the records and
-    puts them back in their place.
+    With --skip the command first proves that the records are lost and that the store works.  It
+    keeps the places of the records: once their objects exist again, --bring-back reads the records
+    and puts them back in their places.
 
     Gateways may run meanwhile. The exit code is 1 if records cannot be read, 2 if the command
     cannot tell.

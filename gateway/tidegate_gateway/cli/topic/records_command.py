@@ -61,8 +61,8 @@ def produce_records(
 ) -> None:
     """Write lines to a topic, and say how many records were acknowledged.
 
-    A topic that is missing is made if auto.create.topics.enable is on. A record is sent again
-    for two minutes, and written once. The exit code is 1 if a line was not acknowledged.
+    A missing topic is created if auto.create.topics.enable is on.  A record is sent again for up to
+    two minutes, and written only once.  The exit code is 1 if a line was not acknowledged.
     """
     from .produce import ProduceOptions, run_produce
 

@@ -55,7 +55,7 @@ def describe_transaction(
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:
-    """Show one: producer, partitions and offsets."""
+    """Show one transactional id: producer, partitions and offsets."""
     from ..existing_cluster import ClusterOptions
     from .commands import run_describe
 
@@ -70,7 +70,7 @@ def abort_transaction(
     log: LogThatExists = None,
     json: Json = False,
 ) -> None:
-    """Abort the open transaction of one, and fence its producer.
+    """Abort the open transaction of an id, and fence its producer.
 
     Gateways may run meanwhile. The exit code is 1 if no transaction was aborted.
     """
