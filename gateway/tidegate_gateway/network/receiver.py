@@ -249,9 +249,9 @@ class Receiver:
         arena.release()
 
     async def _other_or_own(self, arena: Arena, rest: memoryview, frame_bytes: int) -> Arena:
-        """Return an arena for the rest of the frame: another, or this one once it is unpinned.
+        """Return an arena for the frame's rest: another one, or this arena once it is unpinned.
 
-        If it waited only for another one, connections at the limit that each hold an arena would
+        If connections at the limit that each hold an arena waited only for other arenas, they would
         deadlock.
         """
         if arena.size_bytes < max(frame_bytes, LARGE_BYTES):

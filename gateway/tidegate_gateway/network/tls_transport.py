@@ -117,7 +117,7 @@ class TlsTransport:
         return size
 
     def _refuse_plaintext(self, data: bytes) -> None:
-        """Answer with an alert; by this other gateways also see that this one runs."""
+        """Answer with an alert, which also shows other gateways that this one runs."""
         with suppress(TransportBroken):
             self._inner.send_nowait([PLAINTEXT_REFUSED])
         if self._probe and self._probe in data:

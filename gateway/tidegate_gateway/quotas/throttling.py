@@ -82,7 +82,7 @@ class Throttling:
     def produce(
         self, connection: Connection, header: RequestHeader, size_bytes: int
     ) -> Throttle | None:
-        """Do the same for a produce request, and count its bytes."""
+        """Return the throttling of a produce request like of(), and count the request's bytes."""
         throttle = self.of(connection, header)
         if throttle is not None:
             throttle.cost.produce(size_bytes)

@@ -1,4 +1,4 @@
-"""Recent use of each quota by its clients: of a limited number, and for an hour."""
+"""Recent use of each quota, for a limited number of clients and for an hour."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class RateUsage:
         return self.rate.throttle_ms(quota, now_ms)
 
     def offer(self, amount: float, quota: float, now_ms: int) -> int:
-        """Do the same, but return 0 for too large an amount after a time without use.
+        """Count as spend() does, but return 0 for too large an amount after a time without use.
 
         No wait would admit such an amount.
         """
@@ -89,7 +89,7 @@ class RateUsage:
 
 
 class SharedUsage(RateUsage):
-    """The same for a quota of which this gateway has a share."""
+    """The usage of a quota of which this gateway has a share; see RateUsage."""
 
     __slots__ = ("allowance",)
 

@@ -1,7 +1,7 @@
 """The rights of one client, and the authority that decides them.
 
-Decisions are cached until the ACLs change, so a repeated request costs one table lookup.  As by
-Kafka's authorizer, denials are logged; each one is logged once while it is cached.
+Decisions are cached until the ACLs change, so a repeated request costs one table lookup.  Like
+Kafka's authorizer, the authority logs denials, each one only once while it is cached.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class _Tail(NamedTuple):
 
 
 class SourceTails:
-    """Finds the offsets from which on the sources of topics have strays.
+    """Finds the offsets at which strays begin at the sources of topics.
 
     An offset is compared only once, since logs only grow.
     """

@@ -116,7 +116,8 @@ async def source_users(source: ClassicCluster) -> Users:
     Raises:
       NotShown: the source does not say.
     """
-    # An empty list asks for all, too; to null Kafka 4.3.1 never answers if the right is missing.
+    # An empty list also asks for all users.  Kafka 4.3.1 never answers a null list if the right is
+    # missing.
     request = DescribeUserScramCredentialsRequest([])
     response: DescribeUserScramCredentialsResponse = await _asked(
         source, "DescribeUserScramCredentials", request, "SCRAM users", "2.7"

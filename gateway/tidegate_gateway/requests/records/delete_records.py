@@ -116,7 +116,10 @@ class DeleteRecordsHandler:
         return known
 
     def _end(self, topic: Topic | None, index: int) -> int:
-        """Return a partition's end; 0 if it does not exist, so that a later one loses no record."""
+        """Return a partition's end; 0 if it does not exist.
+
+        So if a partition is created later, it loses no record.
+        """
         if topic is None or not 0 <= index < len(topic.partition_numbers):
             return 0
         partition = self.coordinator.state.partitions.get(topic.partition_numbers[index])

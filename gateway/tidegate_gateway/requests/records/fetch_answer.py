@@ -281,7 +281,7 @@ class Look:
                 self.moves += answer.preferred_read_replica != STAY
 
     def _may_read(self, wanted: Wanted) -> bool:
-        """Return whether the client may read; of an unknown id it learns that it is unknown."""
+        """Return whether the client may read; True for an unknown id, which needs no right."""
         if self._rights is None:
             return True
         name: str | None = wanted.name

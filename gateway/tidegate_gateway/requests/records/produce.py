@@ -358,7 +358,7 @@ class Produce:
         """Add a batch to those to forward, though it was about to be written here.
 
         Raises:
-          CloseConnection: it is already one of them, as its topic was switched and returned.
+          CloseConnection: a batch of this partition already has to be forwarded.
         """
         if any(each.has((topic.topic_id, data.index)) for each in received.forwarding):
             raise CloseConnection()
