@@ -54,8 +54,8 @@ _log = structlog.get_logger("tidegate.housekeeper")
 CLAIM = "housekeeper"
 RENEWALS_PER_LEASE = 6
 MAX_CLOCK_SKEW_MS = 10_000
-# The limit between the wall clock and Trio's monotonic clock; a lone gateway has no other clock to
-# compare with.
+# The most that the wall clock may move against Trio's monotonic clock.  A lone gateway has no other
+# clock to compare with.
 MAX_CLOCK_LEAP_MS = 3_600_000
 MINUTE_MS = 60_000
 GROUPS_A_ROUND = 1000
