@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from math import inf
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
@@ -179,16 +180,13 @@ class Plan:
         if self._is_paused((work, partition.number, parents[0].base_offset)):
             return
         sources = tuple(self._source(partition, row) for row in parents)
-        # The indexes of segments name their aborted transactions.
-        span = parents[0].base_offset, parents[-1].next_offset
-        aborted = partition.aborted.between(*span) if partition.aborted else []
         unit = MergeUnit(
             self._next_number(),
             partition.topic_id,
             partition.index,
             sources,
             rules,
-            tuple(row[:3] for row in aborted),
+            _aborted(partition, parents),
         )
         planned = PlannedUnit(unit, partition.number, parents)
         # Add the unit at once: another round may be planned while this planning yields.
@@ -220,6 +218,24 @@ class Plan:
             is_final=bool(row.flags & RUN_FINAL),
             is_headed=bool(row.flags & RUN_HEADED),
         )
+
+
+def _aborted(partition: Partition, parents: Iterable[RunRow]) -> tuple[tuple[int, int, int], ...]:
+    """Return the aborted transactions that concern parents which are no segments.
+
+    The indexes of segments name those of segments.  While a skipped run is kept, the state names
+    these, too, even if compaction has removed their markers.
+    """
+    found: dict[tuple[int, int, int], None] = {}
+    if not partition.aborted:
+        return ()
+    for is_segment, rows in groupby(parents, lambda row: bool(row.flags & RUN_SEGMENT)):
+        if not is_segment:
+            first, *others = rows
+            last = others[-1] if others else first
+            between = partition.aborted.between(first.base_offset, last.next_offset)
+            found.update((row[:3], None) for row in between)
+    return tuple(found)
 
 
 def _bound_ms(row: RunRow) -> int:

@@ -174,6 +174,15 @@ class Runs:
             each & flag for each in self._rest[first * _REST_BYTES + _FLAGS_AT :: _REST_BYTES]
         )
 
+    def first_with(self, flag: int, start: int, stop: int) -> int:
+        """Return the index of the first run from start to stop that has a flag; stop if none has.
+
+        stop: at most len().
+        """
+        first, behind = self._first + start, self._first + stop
+        flags = self._rest[first * _REST_BYTES + _FLAGS_AT : behind * _REST_BYTES : _REST_BYTES]
+        return next((start + at for at, each in enumerate(flags) if each & flag), stop)
+
     def merged_to(self, flag: int) -> int:
         """Return where the first run without a flag begins; end_offset if all have it."""
         flags = self._rest[self._first * _REST_BYTES + _FLAGS_AT :: _REST_BYTES]
