@@ -143,6 +143,8 @@ class Gateway:
         self.groups = group_manager(ground, lambda: self.absent)
         self.draining = draining_of(ground, self.groups, self.connections)
         self.keepers = keeper_parts(ground, self.reads, books, self._booked_groups)
+        move_ended = self.writes.mover.move_ended
+        self.keepers.housekeeper.steps.append(("move small writes of ended gateways", move_ended))
         self.transactions = transaction_steps(ground)
         self.forwarding = link_parts(ground, self.reads, self.writes)
         self.links = self.forwarding.links
@@ -172,7 +174,7 @@ class Gateway:
                 ground, self.reads, self.writes, links, self.view, self.limits, self.authority
             ),
             connections_feature(self.connections, self.limits.throttling, self.draining),
-            self.writes.feature,
+            *self.writes.features,
             self.reads.feature,
             loop_feature(ground, self.loop_watch),
             self.logins.feature,

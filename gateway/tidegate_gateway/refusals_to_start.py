@@ -6,7 +6,7 @@ from tidegate_coordination import refusals
 
 from .instance import DataFolderUnusable
 from .peers.answering import GatewaysRun
-from .produce.wal_writer import KeyTaken
+from .produce.wal_puts import KeyTaken
 from .startup import NodeIdInUse
 
 

@@ -54,8 +54,15 @@ def some_wal(rng: Random, slices: int) -> bytes:
     wal = OpenWal()
     for number in range(slices):
         batch = build_batch(some_records(rng, rng.choice((1, 2))))
-        wal.append(rng.randbytes(1) * 16, number, batch, 2, NOW_MS, None)
-    return bytes(wal.seal(WalIdentity(rng.choice((0, 1, 2**31 - 1)), 7, number_of(rng))).body)
+        wal.append(rng.randbytes(1) * 16, number, batch, 2, NOW_MS, number)
+    identity = WalIdentity(rng.choice((0, 1, 2**31 - 1)), 7, number_of(rng))
+    source_of = rng.choice((None, _some_source))
+    return bytes(wal.seal(identity, source_of=source_of).body)
+
+
+def _some_source(token: object) -> tuple[int, int]:
+    assert isinstance(token, int)
+    return 7, token // 2
 
 
 def number_of(rng: Random) -> int:
@@ -103,6 +110,8 @@ class WalTarget:
         for entry in contents.slices:
             assert entry.start_byte == total
             total += len(contents.bytes_of(entry))
+        named = sum(each.length for each in contents.sources)
+        assert not contents.sources or named == total - HEADER.size
         header = header_bytes(contents.identity)
         assert data.startswith(header[:10])
         assert data[12 : HEADER.size] == header[12:]

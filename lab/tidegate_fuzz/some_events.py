@@ -6,6 +6,7 @@ from typing import Final
 
 from tidegate_coordination.events import cluster as ev
 from tidegate_coordination.events import groups as gev
+from tidegate_coordination.events import inlined as iev
 from tidegate_coordination.events import links as kev
 from tidegate_coordination.events import log_moves as lev
 from tidegate_coordination.events import pipeline as pev
@@ -39,6 +40,7 @@ def some_events(newest: int = NEWEST) -> list[ev.Event]:
         *_of_topics(),
         *_of_records(),
         *_of_transactions(),
+        *_of_small_writes(),
         *_of_segments(),
         *_of_groups(),
         *_of_links(),
@@ -110,6 +112,15 @@ def _of_transactions() -> list[ev.Event]:
         ),
         tev.TransactionalIdInitialised("y", 7, 0, -1, -1, 60_000),
         tev.TransactionalIdsExpired(("y",)),
+    ]
+
+
+def _of_small_writes() -> list[ev.Event]:
+    run = ev.Run(1, 0, 3, 4, 1, NOW_MS, 80, 0)
+    return [
+        ev.WalCommitted(1, 13, 3, (run,), ()),
+        iev.BatchesInlined(1, 13, b"abc"),
+        iev.InlineMoved(1, 14, 9, (iev.MovedStretch(1, 4, 5, (run,)),)),
     ]
 
 

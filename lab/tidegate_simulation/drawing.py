@@ -15,6 +15,7 @@ from .plans.gateways.drain_plan import DRAIN_KIND, draws_drains
 from .plans.gateways.forwarding_plan import draw_forwarding
 from .plans.gateways.refused_plan import draw_refusals, settings_for
 from .plans.gateways.zone_plan import draw_zones
+from .plans.inline_plan import draw_inlining
 from .plans.link_plan import draw_links
 from .plans.losses import draw_losses
 from .plans.malformed_plan import draw_malformed
@@ -103,7 +104,12 @@ def draw_run(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], 
     # If clients log in, a producer has a quota that each gateway counts for itself.
     quotas = draw_quotas(seed, may_draw=may_share and not logins.is_on)
     malformed = draw_malformed(seed)
-    settings |= logins.settings | quotas.settings | malformed.settings
+    settings |= (
+        logins.settings
+        | quotas.settings
+        | malformed.settings
+        | draw_inlining(seed, may_draw=not versions.is_rolling)
+    )
     if logins.sealing.is_on:
         plan = replace(plan, kinds=(*plan.kinds, REPLACED))
     plan = replace(plan, logins=logins, quotas=quotas, malformed=malformed)

@@ -16,10 +16,13 @@ from tidegate_coordination.events.cluster import (
     GatewayExpired,
     GatewayRegistered,
     LogStartsMoved,
+    Run,
     RunsSkipped,
     SkippedStretch,
     TopicDeleted,
+    WalCommitted,
 )
+from tidegate_coordination.events.inlined import BatchesInlined
 from tidegate_coordination.events.metadata_versions import FIRST, KEPT_SKIPS
 from tidegate_coordination.rules.housekeeping import ForgetObjects, MoveLogStarts, collectable
 from tidegate_coordination.rules.records.segments import Publication
@@ -97,6 +100,16 @@ def test_commits_continue_after_a_hole_at_the_end() -> None:
 
     assert places(world) == [(0, 3), (3, 6), (9, 11)]
     world.check_replay()
+
+
+def test_runs_of_inlined_objects_are_never_skipped() -> None:
+    world = world_with(1)
+    run = Run(0, 0, 3, 3, 1, 5, 1, 0)
+    world.apply(WalCommitted(1, 9, 3, (run,), ()), BatchesInlined(1, 9, b"abc"))
+    before = rows(world)
+    assert skip(world, before[:1], before[1:]) == (Skip.SKIPPED, Skip.INLINED)
+    assert rows(world) == before[1:]
+    assert skip(world, before[1:]) == (Skip.INLINED,)
 
 
 def test_nothing_is_left() -> None:

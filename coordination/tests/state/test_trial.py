@@ -21,6 +21,7 @@ from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalF
 from tidegate_coordination.coordinator.drafts import CannotCommit, Draft
 from tidegate_coordination.events import cluster as ev
 from tidegate_coordination.events import groups as gev
+from tidegate_coordination.events import inlined as iev
 from tidegate_coordination.events import log_moves as lev
 from tidegate_coordination.events import restores as rev
 from tidegate_coordination.events import security as sev
@@ -59,6 +60,8 @@ def busy() -> bytes:
     for first in (0, 2, 4):
         world.commit(batch(first, 2, producer=7), batch(partition=1), batch(topic=b"s" * 16))
     world.apply(
+        ev.WalCommitted(1, 9, 3, (ev.Run(2, 0, 3, 3, 1, 5, 1, 0),), ()),
+        iev.BatchesInlined(1, 9, b"abc"),
         ev.GatewayRegistered(2, 2, "k2", "az", (), "0", 0),
         ev.GatewayDraining(2),
         ev.GatewayRegistered(3, 3, "k3", "az", (), "0", 0),

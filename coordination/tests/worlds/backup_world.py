@@ -18,6 +18,7 @@ from tidegate_coordination.events.cluster import Endpoint, TopicCreated
 from tidegate_coordination.events.entries import decode_entry
 from tidegate_coordination.events.metadata_versions import FIRST
 from tidegate_coordination.log.metadata_log import MetadataLog, Trimmed
+from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.rules.gateways import Register
 from tidegate_coordination.rules.proposal import TOPICS, Decided, View
 from tidegate_coordination.rules.records.batch_outcomes import BatchFacts, BatchOutcome
@@ -81,20 +82,27 @@ class Writer:
         self, *slices: tuple[str, bytes]
     ) -> tuple[WalName, int, list[BatchFacts]]:
         """Put an object and do not commit it."""
-        state, incarnation = self.coordinator.state, self.coordinator.incarnation
-        identity = WalIdentity(self.node_id, incarnation, next(self.counters))
+        name, body, batches = self.seal_object(*slices)
+        await self.put(name, body)
+        return name, len(body), batches
+
+    async def put(self, name: WalName, body: bytes) -> None:
+        await self.store.put(object_key(self.coordinator.state, name), body)
+
+    def next_identity(self) -> WalIdentity:
+        return WalIdentity(self.node_id, self.coordinator.incarnation, next(self.counters))
+
+    def seal_object(self, *slices: tuple[str, bytes]) -> tuple[WalName, bytes, list[BatchFacts]]:
+        """Make an object and do not store it."""
+        identity = self.next_identity()
         wal = OpenWal()
         for topic, batch in slices:
             header = read_header(batch)
             wal.append(topic_id(topic), 0, batch, header.record_count, header.max_timestamp, header)
         sealed = wal.seal(identity)
-        key = wal_key(
-            state.cluster_id, state.timeline, "az1", self.node_id, incarnation, identity.counter
-        )
-        await self.store.put(key, sealed.body)
         return (
-            WalName(incarnation, identity.counter),
-            len(sealed.body),
+            WalName(identity.incarnation, identity.counter),
+            bytes(sealed.body),
             [
                 BatchFacts(
                     each.topic_id,

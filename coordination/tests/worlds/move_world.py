@@ -17,6 +17,7 @@ from tidegate_coordination.coordinator.coordinator import (
 )
 from tidegate_coordination.events.cluster import Endpoint
 from tidegate_coordination.events.entries import decode_entry
+from tidegate_coordination.events.metadata_versions import FIRST
 from tidegate_coordination.log.metadata_log import (
     FIRST_POSITION,
     AppendResult,
@@ -165,7 +166,10 @@ class MoveWorld:
 
 async def register(coordinator: Coordinator, node_id: int, key: str = "key") -> None:
     endpoints = (Endpoint("PLAINTEXT", "h", 1),) if node_id >= 0 else ()
-    wanted = Register(node_id, f"{key}-{node_id}", "", endpoints, "0", "cluster", LEASE_MS)
+    wanted = Register(
+        node_id, f"{key}-{node_id}", "", endpoints, "0", "cluster", LEASE_MS,
+        highest_version=max(FIRST, coordinator.state.metadata_version),
+    )  # fmt: skip
     answer = await coordinator.propose(wanted)
     assert isinstance(answer, int)
     coordinator.incarnation = answer

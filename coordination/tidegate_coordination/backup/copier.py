@@ -1,9 +1,10 @@
 """Copies the metadata log to the object store, on a schedule or by an operator's command.
 
 Several gateways may copy at once: see copies.py.  A round copies only new entries, and skips its
-turn if another gateway has copied since the last round.  A snapshot is whole by itself, so the
-entries below it are not needed: if the log is trimmed during a copy, its newest snapshot replaces
-the trimmed entries.  Before a copy, the log is compared with the last copied entry (same_log.py).
+turn if another gateway has copied since the last round.  If the log is trimmed during a copy, its
+newest snapshot replaces the trimmed entries.  The entries that the log has below the snapshot are
+copied first: they may hold bytes of records that the snapshot needs (decision 49).  Before a copy,
+the log is compared with the last copied entry (same_log.py).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tidegate_storage.stores.object_store import ObjectStore
 
 from ..log.metadata_log import FIRST_POSITION, LogUnavailable, MetadataLog, Trimmed
 from ..log.whole_entries import expect_whole
-from .copies import EntriesName, chain, obsolete
+from .copies import EntriesName, chain, kept, obsolete
 from .same_log import Mark, mark_of, newest_mark, see_same
 from .shelf import Copies, Shelf
 
@@ -61,6 +62,7 @@ class Copier:
         self._covered = -1
         self._base = 0
         self._snapshot_due = 0
+        self._bridged_to = 0
         self._last_key = ""
         self._last: Mark | None = None
 
@@ -78,7 +80,7 @@ class Copier:
         report = CopyReport()
         if self._covered < 0:
             await self._look()
-        elif await self._others_went_on() and not even_if_others_do:
+        elif await self._others_went_on() and not even_if_others_do and not self._has_gap:
             report.by_others = True
         if self._last is not None:
             await see_same(self._log, self._last)
@@ -112,9 +114,19 @@ class Copier:
         self._last = await newest_mark(self._shelf, news) or self._last
         return self._covered > before
 
+    @property
+    def _has_gap(self) -> bool:
+        """Whether trimmed entries were stepped over that no copied snapshot replaces yet."""
+        return self._base < self._bridged_to
+
     async def _copy_snapshot_if_due(self, report: CopyReport) -> None:
         if self._covered >= self._snapshot_due:
             await self._copy_snapshot(report)
+        while self._has_gap:
+            before = self._base
+            await self._copy_snapshot(report)
+            if self._base == before:
+                raise self._cannot_step_to(self._bridged_to + 1)
 
     async def _copy_snapshot(self, report: CopyReport) -> None:
         """Copy the log's newest snapshot, if it is newer than the one copied last."""
@@ -124,6 +136,7 @@ class Copier:
         snapshot = await self._log.load_snapshot()
         if snapshot is None or snapshot.position <= self._base:
             return
+        await self._copy_entries(report, snapshot.position)
         name, size_bytes = await self._shelf.put_snapshot(snapshot)
         self._base = name.position
         self._covered = max(self._covered, self._base)
@@ -136,7 +149,7 @@ class Copier:
         while self._covered < up_to:
             entries = await self._log.read(self._covered + 1, READ_BYTES)
             if isinstance(entries, Trimmed):
-                await self._step_over(entries, report)
+                await self._step_over(entries)
                 continue
             if not entries:
                 return
@@ -148,22 +161,31 @@ class Copier:
             report.objects += 1
             report.entries += len(entries)
 
-    async def _step_over(self, trimmed: Trimmed, report: CopyReport) -> None:
-        await self._copy_snapshot(report)
-        if self._covered + 1 < trimmed.first_position:
-            raise LogUnavailable(
-                f"the log begins at {trimmed.first_position}, and its newest snapshot does not"
-                f" reach up to there: nothing can be copied beyond {self._covered}"
-            )
+    async def _step_over(self, trimmed: Trimmed) -> None:
+        """Continue where the log begins; a snapshot will replace the entries before."""
+        snapshot = await self._log.load_snapshot()
+        if snapshot is None or snapshot.position + 1 < trimmed.first_position:
+            raise self._cannot_step_to(trimmed.first_position)
+        self._bridged_to = self._covered = trimmed.first_position - 1
+
+    def _cannot_step_to(self, first_position: int) -> LogUnavailable:
+        return LogUnavailable(
+            f"the log begins at {first_position}, and its newest snapshot does not reach up to"
+            f" there: nothing can be copied beyond {self._covered}"
+        )
 
     def _note(self, name: EntriesName) -> None:
         self._covered = name.last
         self._last_key = max(self._last_key, self._shelf.key_of(name))
 
     async def _prune(self) -> int:
-        """Keep the newest whole snapshots and the entries above them; return the count deleted."""
+        """Keep the newest whole snapshots and the entries they need; return the count deleted."""
         copies = await self._shelf.look()
-        snapshots, entries = obsolete(copies.snapshots, copies.entries, SNAPSHOTS_KEPT)
+        stay = kept(copies.snapshots, SNAPSHOTS_KEPT)
+        needed = [await self._shelf.first_needed(each) for each in stay]
+        snapshots, entries = obsolete(
+            copies.snapshots, copies.entries, SNAPSHOTS_KEPT, min(needed, default=inf)
+        )
         if snapshots:
             oldest = max(each.position for each in snapshots)
             snapshots += [each for each in copies.unfinished if each.position <= oldest]

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
+from math import inf
 from struct import Struct, error
 from typing import Final, NamedTuple
 
@@ -57,11 +58,16 @@ class EntriesName(NamedTuple):
 
 
 class WholeSnapshot(msgspec.Struct, frozen=True):
-    """The content of `whole.json`; parts: (size in bytes, digest) of each."""
+    """The content of `whole.json`; parts: (size in bytes, digest) of each.
+
+    first_needed: position of the oldest entry that holds bytes of records, which the snapshot
+    lacks; 0 if there is none.
+    """
 
     version: int
     position: int
     parts: tuple[tuple[int, str], ...]
+    first_needed: int = 0
 
 
 def digest_of(body: bytes) -> str:
@@ -211,19 +217,33 @@ def chain(names: Iterable[EntriesName], after: int) -> list[EntriesName]:
     return [*chosen, best] if best is not None else chosen
 
 
-def obsolete(
-    snapshots: Sequence[SnapshotName], entries: Iterable[EntriesName], keep: int
-) -> tuple[list[SnapshotName], list[EntriesName]]:
-    """Return the copies to delete if the newest `keep` whole snapshots stay, and the entries above
-    them.
+def kept(snapshots: Sequence[SnapshotName], keep: int) -> list[SnapshotName]:
+    """Return the snapshots at the newest `keep` positions; none if there are fewer.
 
     snapshots: only those that are whole.
     """
     positions = sorted({each.position for each in snapshots})
     if len(positions) < keep:
+        return []
+    return [each for each in snapshots if each.position >= positions[-keep]]
+
+
+def obsolete(
+    snapshots: Sequence[SnapshotName],
+    entries: Iterable[EntriesName],
+    keep: int,
+    first_needed: float = inf,
+) -> tuple[list[SnapshotName], list[EntriesName]]:
+    """Return the copies to delete if the newest `keep` whole snapshots stay, and the entries above
+    them.
+
+    snapshots: only those that are whole.  first_needed: an entry from which on all stay, too.
+    """
+    stay = kept(snapshots, keep)
+    if not stay:
         return [], []
-    oldest_kept = positions[-keep]
+    oldest_kept = min(each.position for each in stay)
     return (
         [each for each in snapshots if each.position < oldest_kept],
-        [each for each in entries if each.last <= oldest_kept],
+        [each for each in entries if each.last < min(oldest_kept + 1, first_needed)],
     )

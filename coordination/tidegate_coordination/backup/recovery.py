@@ -20,6 +20,7 @@ from tidegate_storage.objects.ownership import Owner, newest_timeline
 from tidegate_storage.stores.object_store import ObjectStore
 
 from ..events.entries import UnreadableEntry, decode_entry
+from ..log.inlined_bodies import fill_absent
 from ..log.metadata_log import FIRST_POSITION, LogCorrupt, LogEntry, MetadataLog, Snapshot, Trimmed
 from ..log.whole_entries import whole_ones
 from ..state.broken import StateBroken
@@ -124,8 +125,26 @@ async def recover(
             complaints.append(f"{base.what} cannot be used: {error}")
             continue
         if state.cluster_id:
+            await _fill_absent(state, sources, complaints)
             return state
     return None
+
+
+async def _fill_absent(
+    state: ClusterState, sources: Sequence[Source], complaints: list[str]
+) -> None:
+    """Read the bodies of inlined objects whose entries the base covers."""
+    for source in sources:
+        try:
+            await fill_absent(state, source.read)
+        except UnreadableEntry as error:
+            complaints.append(str(error))
+    absent = set(state.objects.inlined.absent().values())
+    if absent:
+        complaints.append(
+            f"the bytes of records were in entries of which there is no copy, {len(absent)} from"
+            f" {min(absent)} on: those records are lost"
+        )
 
 
 async def _folded(

@@ -1,7 +1,8 @@
 """A recovered state becomes a new log, in a new timeline.
 
     1  the store's marker: from here on the old log owns no objects, even if gateways still run on
-    it 2  the new log's trim boundary, which a log that never held an entry accepts at any position
+       it; then the bodies of inlined objects become objects of the store (decision 49)
+    2  the new log's trim boundary, which a log that never held an entry accepts at any position
     3  a snapshot of the recovered state with TimelineOpened folded: no gateway may use it yet.  All
        partitions start a leader epoch, so that consumers notice that offsets are reassigned; if
        the cluster's metadata.version has no epochs, it is raised (decision 25)
@@ -24,7 +25,7 @@ from typing import Final
 import trio
 
 from tidegate_storage.objects.ownership import Owner, newest_timeline, open_timeline
-from tidegate_storage.stores.object_store import ObjectStore
+from tidegate_storage.stores.object_store import ObjectStore, put_idempotent
 
 from ..coordinator.coordinator import Coordinator
 from ..events.cluster import MetadataVersionSet
@@ -33,6 +34,7 @@ from ..events.metadata_versions import EPOCHS
 from ..events.restores import FormerLife, TimelineOpened
 from ..log.metadata_log import FIRST_POSITION, LogMisconfigured, MetadataLog, Trimmed
 from ..log.snapshots import encode_state, save_verified
+from ..object_names.keys import object_key
 from ..rules.housekeeping import MAX_MOVES, MoveLogStarts
 from ..state.cluster import ClusterState
 from .copier import Copier
@@ -212,6 +214,7 @@ async def _begun(work: Work, state: ClusterState, target: Target) -> ClusterStat
         opened_by=work.opened_by,
         nonce=restore_id,
     )
+    await _store_inlined(work, state)
     lived = max(found.highest_incarnation, state.gateways.next_incarnation)
     # An earlier restore of this backup may have given out numbers without leaving a trace.
     timelines = timeline - state.timeline
@@ -235,6 +238,21 @@ async def _begun(work: Work, state: ClusterState, target: Target) -> ClusterStat
     snapshot = await encode_state(state)
     await save_verified(work.log, snapshot.position, snapshot.chunks)
     return state
+
+
+async def _store_inlined(work: Work, state: ClusterState) -> None:
+    """Store the bodies of inlined objects under the objects' own keys.
+
+    The new log has none of their entries.  A body that no copy has is then a missing object.
+    """
+    inlined = state.objects.inlined
+    if inlined:
+        work.say(f"storing {len(inlined)} small objects that were in the log")
+    for number in inlined:
+        body = inlined.body(number)
+        if body is not None:
+            await put_idempotent(work.store, object_key(state, state.objects.name(number)), body)
+    inlined.forget_all()
 
 
 def _raise_to_epochs(state: ClusterState) -> list[MetadataVersionSet]:

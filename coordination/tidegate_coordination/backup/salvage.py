@@ -6,6 +6,7 @@ holds one object at a time, and the facts of one object for each incarnation tha
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -17,19 +18,30 @@ from tidegate_storage.objects.keys import unplaced_key
 from tidegate_storage.objects.wal_reader import read_wal
 from tidegate_storage.stores.object_store import (
     NoSuchObject,
+    ObjectExists,
     ObjectInfo,
     ObjectStore,
     put_idempotent,
 )
 
 from ..coordinator.coordinator import Coordinator
+from ..object_names.keys import object_key
 from ..rules.cluster_settings import ClusterSettings
 from ..rules.records.batch_outcomes import BatchFacts, BatchOutcome, Refusal, append_time_topics
 from ..state.cluster import ClusterState
 from ..state.records.objects import WalName, WalStatus
 from ..state.topics import Topic
 from .recovery import Say
-from .salvage_rules import Gaps, SalvageWal, SequenceIndex, batch_facts, gaps_of, partition_of
+from .salvage_rules import (
+    Gaps,
+    SalvageWal,
+    SequenceIndex,
+    Unpacked,
+    gaps_of,
+    new_batches,
+    partition_of,
+    unpacked,
+)
 from .survey import Life, ObjectsOfLife
 
 _log = structlog.get_logger("tidegate.salvage")
@@ -65,13 +77,18 @@ class SalvageReport:
 
 
 class _Found(NamedTuple):
-    """An object to be committed."""
+    """An object to be committed.
+
+    batches: see new_batches().  Without any, the object is committed, too, so that it is deleted as
+    one without live records is.  inside: only while sequences are learned.
+    """
 
     key: str
     name: WalName
     size_bytes: int
     modified_at: float
     batches: list[BatchFacts]
+    inside: list[Unpacked]
 
 
 class Salvage:
@@ -116,35 +133,57 @@ class Salvage:
 
     async def _learn(self) -> None:
         looked_at = 0
-        for life in self._lives:
+        learned: set[WalName] = set()
+        for life in self._lives:  # the unpacked objects may add some
             queue = self._queue(life)
-            while (found := await self._next(*queue)) is not None:
-                self.index.add(life.incarnation, found.batches)
+            while (found := await self._next(*queue, unpacks=True)) is not None:
+                await self._store_unpacked(found.inside)
+                named = [(found.name, found.batches), *((name, at) for name, _, at in found.inside)]
+                for name, batches in named:
+                    if name not in learned:
+                        learned.add(name)
+                        self.index.add(name.incarnation, batches)
                 looked_at += 1
                 if looked_at % SAID_EVERY == 0:
                     self._say(f"looked at {looked_at} objects that the backup does not know")
         # The commit pass reads them again, and reports them.
         self.report.damaged.clear()
 
+    async def _store_unpacked(self, inside: list[Unpacked]) -> None:
+        """Store inlined objects under their own names, to be committed like all others."""
+        state = self._state
+        for each in inside:
+            # Another mover, or an earlier call, may have stored it, perhaps with fewer batches.
+            with suppress(ObjectExists):
+                await put_idempotent(self._store, object_key(state, each.name), each.body)
+            node_id, zone = state.gateways.homes[each.name.incarnation]
+            timeline = state.timeline_of(each.name.incarnation)
+            life = Life(timeline, zone, node_id, each.name.incarnation)
+            if life not in self._lives:
+                self._lives.append(life)
+
     def _queue(self, life: Life) -> tuple[int, ObjectsOfLife]:
         return life.incarnation, ObjectsOfLife(self._store, self._state.cluster_id, life)
 
-    async def _next(self, incarnation: int, objects: ObjectsOfLife) -> _Found | None:
+    async def _next(
+        self, incarnation: int, objects: ObjectsOfLife, *, unpacks: bool = False
+    ) -> _Found | None:
         """Return the next object that is neither committed nor abandoned, by counter."""
         while (listed := await objects.next()) is not None:
             counter, info = listed
             name = WalName(incarnation, counter)
             if self._state.objects.wal_status(name) is WalStatus.UNKNOWN:
-                found = await self._read(name, info)
+                found = await self._read(name, info, unpacks=unpacks)
                 if found is not None:
                     return found
         return None
 
-    async def _read(self, name: WalName, info: ObjectInfo) -> _Found | None:
+    async def _read(self, name: WalName, info: ObjectInfo, *, unpacks: bool) -> _Found | None:
         complaint = ""
         for _ in range(2):  # bytes can be damaged in transit
             try:
-                return _found(name, info, await self._store.get(info.key))
+                body = await self._store.get(info.key)
+                return _found(self._state, name, info, body, unpacks=unpacks)
             except NoSuchObject:
                 return None
             except (CorruptObject, UnknownVersion, InvalidBatch) as error:
@@ -228,11 +267,15 @@ class Salvage:
             self._say(f"salvaged {report.records} records of {report.objects} objects")
 
 
-def _found(name: WalName, info: ObjectInfo, body: bytes) -> _Found:
+def _found(
+    state: ClusterState, name: WalName, info: ObjectInfo, body: bytes, *, unpacks: bool
+) -> _Found:
     contents = read_wal(body)
     if contents.identity[1:] != name:
         raise CorruptObject(f"it says that it is {contents.identity}")
-    return _Found(info.key, name, len(body), info.modified_at, batch_facts(contents))
+    inside = unpacked(state, contents) if unpacks else []
+    batches = new_batches(state, contents)
+    return _Found(info.key, name, len(body), info.modified_at, batches, inside)
 
 
 def _next_offsets(state: ClusterState, batches: list[BatchFacts]) -> dict[int, int]:

@@ -8,16 +8,24 @@ Between incarnations the store's clock decides, unless a producer's sequences co
 object waits while one of its batches continues a batch in a later object of another incarnation.  A
 gap of batches that no object holds any more (deleted by retention, or damaged) is bridged: the
 producer continues after the gap.
+
+A mover stores batches of inlined objects a second time (decision 49).  If the restored log has the
+commit of the inlined object, its batch is there already, and is not committed again.  Otherwise the
+inlined object is stored under its own name, so that it takes its place in the order.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 from tidegate_protocol.batches import last_sequence, walk
-from tidegate_storage.objects.wal_reader import WalContents
+from tidegate_storage.objects.wal import OpenWal
+from tidegate_storage.objects.wal_format import HEADER, Source, WalIdentity
+from tidegate_storage.objects.wal_reader import WalContents, read_wal
 
 from ..events.cluster import Event
 from ..events.restores import FormerLife, FormerLivesFound, SalvageEnded
@@ -27,7 +35,7 @@ from ..rules.records.transactional_batches import TRANSACTIONAL
 from ..rules.records.wal import CommitWal
 from ..rules.records.wal_judge import NO_PRODUCER_ID
 from ..state.cluster import ClusterState
-from ..state.records.objects import WalStatus
+from ..state.records.objects import WalName, WalStatus
 from ..state.records.partitions import Partition
 from ..state.records.producers import MAX_SEQUENCE, KeptBatch, ProducerState
 
@@ -61,6 +69,64 @@ def batch_facts(contents: WalContents) -> list[BatchFacts]:
         for entry in contents.slices
         for position, header in walk(contents.bytes_of(entry))
     ]
+
+
+class Unpacked(NamedTuple):
+    """An inlined object of a live or later incarnation, as a mover's object holds its batches."""
+
+    name: WalName
+    body: bytes
+    batches: list[BatchFacts]
+
+
+def new_batches(state: ClusterState, contents: WalContents) -> list[BatchFacts]:
+    """Return the facts of batches to commit as those of the object itself.
+
+    Batches with a source of a known incarnation are not among them: the log has their commit, or
+    unpacked() returns them.
+
+    Raises:
+      InvalidBatch: a slice is not made of whole batches.
+    """
+    return [
+        batch
+        for source, batch in _by_source(contents)
+        if source is None or source.incarnation not in state.gateways.homes
+    ]
+
+
+def unpacked(state: ClusterState, contents: WalContents) -> list[Unpacked]:
+    """Return the inlined objects whose batches a mover's object holds, and whose commit is lost.
+
+    Raises:
+      InvalidBatch: as new_batches().
+    """
+    found: dict[WalName, OpenWal] = {}
+    for source, batch in _by_source(contents):
+        if source is not None and source.incarnation in state.timelines.salvageable:
+            data = contents.body[batch.position : batch.position + batch.length]
+            wal = found.setdefault(WalName(source.incarnation, source.counter), OpenWal())
+            wal.append(*batch[:2], data, batch.record_count, batch.max_timestamp, None)
+    return [
+        _sealed(state, name, wal)
+        for name, wal in found.items()
+        if state.objects.wal_status(name) is WalStatus.UNKNOWN
+    ]
+
+
+def _sealed(state: ClusterState, name: WalName, wal: OpenWal) -> Unpacked:
+    node_id, _ = state.gateways.homes[name.incarnation]
+    body = bytes(wal.seal(WalIdentity(node_id, *name)).body)
+    return Unpacked(name, body, batch_facts(read_wal(body)))
+
+
+def _by_source(contents: WalContents) -> list[tuple[Source | None, BatchFacts]]:
+    """Return the facts of all batches, each with the inlined object that held it before."""
+    batches, sources = batch_facts(contents), contents.sources
+    if not sources:
+        return [(None, each) for each in batches]
+    ends = list(accumulate((each.length for each in sources), initial=HEADER.size))[1:]
+    return [(sources[bisect_right(ends, each.position)], each) for each in batches]
 
 
 def partition_of(state: ClusterState, batch: BatchFacts) -> Partition | None:

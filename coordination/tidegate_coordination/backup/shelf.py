@@ -17,6 +17,7 @@ from tidegate_storage.stores.object_store import (
     put_idempotent,
 )
 
+from ..log.inlined_bodies import first_needed_of
 from ..log.metadata_log import LogEntry, Snapshot
 from .copies import (
     VERSION,
@@ -121,9 +122,25 @@ class Shelf:
         # itself.
         for number, part in enumerate(join_chunks(snapshot.chunks, PART_BYTES)):
             await put_idempotent(self._store, part_key(folder, number), part)
-        whole = WholeSnapshot(VERSION, snapshot.position, tuple(parts))
+        needed = first_needed_of(snapshot) or 0
+        whole = WholeSnapshot(VERSION, snapshot.position, tuple(parts), needed)
         await put_idempotent(self._store, folder + WHOLE, msgspec.json.encode(whole))
         return name, sum(size for size, _ in parts)
+
+    async def first_needed(self, name: SnapshotName) -> int:
+        """Return the position of the first copied entry that a whole snapshot needs.
+
+        Of a snapshot that is gone or damaged that is the first one above it, too.
+
+        Raises:
+          StoreUnavailable: try again later.
+        """
+        try:
+            raw = await self._store.get(snapshot_folder(self._prefix, name) + WHOLE)
+            whole = msgspec.json.decode(raw, type=WholeSnapshot)
+        except (NoSuchObject, msgspec.DecodeError):
+            return name.position + 1
+        return whole.first_needed or name.position + 1
 
     async def read_entries(self, name: EntriesName) -> list[LogEntry]:
         """Read entries back.

@@ -100,12 +100,16 @@ async def is_in_use(store: ObjectStore, cluster_id: str, timelines: range) -> bo
 
 
 def needed_objects(state: ClusterState) -> dict[str, int]:
-    """Return the keys of the objects that hold live runs, with their numbers."""
+    """Return the keys of the objects that hold live runs, with their numbers.
+
+    Inlined objects are not among them: the store does not have these.
+    """
+    inlined = state.objects.inlined
     numbers = {
         row.object_number
         for partition in state.partitions.values()
         for index in range(len(partition.runs))
-        if not (row := partition.runs[index]).is_marker
+        if not (row := partition.runs[index]).is_marker and row.object_number not in inlined
     }
     return {object_key(state, state.objects.name(number)): number for number in numbers}
 

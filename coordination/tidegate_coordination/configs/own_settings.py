@@ -152,6 +152,9 @@ OWN_SETTINGS = (
          " fetch waits for records does not count, and JoinGroup and SyncGroup wait for members."),
     _own("snapshot.interval.entries", _INT, 10_000, at_least(1),
          "A snapshot is written after so many entries of the metadata log."),
+    _own("wal.inline.max.bytes", _INT, 0, between(0, 256 * 1024),
+         "A WAL object of up to this size travels in the metadata log, and is moved to the object"
+         " store later: its records are acknowledged without a PUT; 0: none does."),
     _own("wal.linger.ms", _LONG, 250, at_least(0),
          "How long a batch waits at most for the budget of object store requests."),
     _own("wal.max.object.bytes", _INT, 8 * _MIB, at_least(1024),

@@ -95,6 +95,7 @@ class Coordinator:
         self._loop = Loop(self._decider, self._barriers, self._liveness, self.standstill)
         self.max_entry_bytes = log.capabilities.max_entry_bytes
         self.typical_append_seconds = log.capabilities.typical_append_seconds
+        self.inline_bytes_per_second = log.capabilities.inline_bytes_per_second
 
     @property
     def incarnation(self) -> int:

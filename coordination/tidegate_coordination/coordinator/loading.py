@@ -13,6 +13,7 @@ from tidegate_runtime.url_secrets import without_secrets
 
 from ..events.entries import decode_entry
 from ..events.metadata_versions import NEWEST
+from ..log.inlined_bodies import fill_absent
 from ..log.metadata_log import LogEntry, LogMisconfigured, LogUnavailable, MetadataLog, Trimmed
 from ..logs.movable import MovableLog
 from ..state.cluster import ClusterState
@@ -32,7 +33,7 @@ async def load_state(
 
     Raises:
       TooSlowError: not in time, perhaps because the log does not answer.
-      LogMisconfigured: entries are missing.
+      LogMisconfigured: entries are missing, or bodies of inlined objects.
       ReleaseTooOld: the cluster's metadata.version is above highest_version.
     """
     with trio.fail_after(deadline_seconds):
@@ -52,6 +53,7 @@ async def read_on(
 
 
 async def _read_on(log: MetadataLog, state: ClusterState) -> ClusterState:
+    looked_at = -1
     while True:
         entries = await patiently(reading(log, state.position + 1), LogUnavailable)
         if isinstance(entries, Trimmed):
@@ -59,6 +61,12 @@ async def _read_on(log: MetadataLog, state: ClusterState) -> ClusterState:
             continue
         if not entries:
             _check_end(log, state)
+            if state.objects.inlined and (absent := await _fill(log, state)):
+                if looked_at == state.position:
+                    raise _without_body(absent[0])
+                # Another gateway may have moved the batches and trimmed the log: read on for that.
+                looked_at = state.position
+                continue
             state.touched.clear()
             state.changed = 0
             return state
@@ -66,6 +74,19 @@ async def _read_on(log: MetadataLog, state: ClusterState) -> ClusterState:
             entry = decode_entry(each.payload, each.position, state.entry_formats)
             state.apply(each.position, entry)
         await trio.lowlevel.checkpoint()
+
+
+async def _fill(log: MetadataLog, state: ClusterState) -> list[int]:
+    """Read absent bodies of inlined objects; return the positions of those that are not there."""
+    return await fill_absent(state, lambda at: patiently(reading(log, at), LogUnavailable))
+
+
+def _without_body(position: int) -> LogMisconfigured:
+    return LogMisconfigured(
+        f"the bytes of records were in its entry {position}, which is gone or does not hold them,"
+        " and no later entry says that they were moved to the object store; restore the log from a"
+        " backup"
+    )
 
 
 async def _from_newer_snapshot(

@@ -17,7 +17,17 @@ from typing import TYPE_CHECKING, Final, TypeAlias, Union
 import crc32c
 import msgspec
 
-from . import cluster, groups, links, log_moves, pipeline, restores, security, transactions
+from . import (
+    cluster,
+    groups,
+    inlined,
+    links,
+    log_moves,
+    pipeline,
+    restores,
+    security,
+    transactions,
+)
 from .cluster import Event, Proposed, WalCommitted
 
 ENTRY_FORMAT: Final = 1
@@ -31,6 +41,7 @@ _CHECKED_SHAPES: Final = range(0x97, 0xA0)
 _MODULES: Final = (
     cluster,
     groups,
+    inlined,
     links,
     log_moves,
     pipeline,

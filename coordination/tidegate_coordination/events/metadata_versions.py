@@ -55,6 +55,7 @@ LEVELS: Final = {
     9: Level(2, 12, "group offsets can be read from __consumer_offsets"),
     10: Level(2, 12, "runs say whether their time stamps are those of their records"),
     11: Level(2, 13, "ranges that `topic repair` skipped can be brought back"),
+    12: Level(2, 14, "small writes travel in the metadata log until they are moved to the store"),
 }
 FIRST: Final = 1
 NEWEST: Final = max(LEVELS)
@@ -90,6 +91,8 @@ WALKED_TIMES: Final = 10
 """From here on runs may have the flag RUN_WALKED; see decision 42."""
 KEPT_SKIPS: Final = 11
 """From here on skipped runs are kept until their topic loses them otherwise; see decision 9."""
+INLINED: Final = 12
+"""From here on the bytes of small writes may travel in the log's entries; see decision 49."""
 DUPLICATES_TOLD: Final = 2
 """From here on an old repeat is answered as one; see decision 17."""
 SETTINGS_TOLD: Final = 3

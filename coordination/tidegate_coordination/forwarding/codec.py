@@ -27,7 +27,7 @@ from ..rules import (
 from ..rules.consumer_groups import groups, offset_expiry, offsets
 from ..rules.migration import group_moves, mirrors, returns, switches
 from ..rules.proposal import Proposal
-from ..rules.records import deletions, producer_ids, segments, skips, wal
+from ..rules.records import deletions, inlining, producer_ids, segments, skips, wal
 from ..rules.records.batch_outcomes import BatchFacts
 from ..rules.security import acls, quotas, scram, tokens
 from ..rules.transactions import ending, expiring, growing, initialising, staging
@@ -91,6 +91,8 @@ KINDS: Final[tuple[type[Any], ...]] = (
     deletions.DeleteRecords,
     wal.CommitWal,
     wal.AbandonWal,
+    inlining.CommitInlined,
+    inlining.MoveInlined,
     initialising.InitialiseTransactionalId,
     growing.GrowTransaction,
     staging.StageOffsets,

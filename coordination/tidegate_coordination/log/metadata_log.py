@@ -45,6 +45,7 @@ class LogCapabilities:
     """The capabilities of a log.
 
     `forward_to_leader`: the log supports few writers, so gateways send proposals to one of them.
+    `inline_bytes_per_second`: the bytes of small writes that it takes from all gateways; 0: none.
     `can_append`: False for a log that this gateway only reads; others append its proposals.
     """
 
@@ -52,6 +53,7 @@ class LogCapabilities:
     typical_append_seconds: float
     max_entry_bytes: int
     can_append: bool = True
+    inline_bytes_per_second: int = 0
 
     def check_append(self, position: int, payload: bytes) -> None:
         """Raises LogMisuse if the payload is over `max_entry_bytes`, or the position is below 1."""

@@ -9,8 +9,9 @@ The CRC of a frame covers its header and payload, so a chunk out of place, or of
 does not pass.  The digest is the CRC-32C of the CRCs of all chunks, so a lost or foreign chunk is
 detected.
 
-A snapshot counts only after it was read back with correct checksums, and the log is trimmed only
-below such a snapshot.  Log time is part of the payload, not of the frames.
+A snapshot counts only after it was read back with correct checksums.  The log is trimmed only below
+such a snapshot, and below the oldest entry whose bytes are not in the store (decision 49).  Log
+time is part of the payload, not of the frames.
 """
 
 import struct
@@ -245,13 +246,18 @@ async def save_verified(
 
 
 async def trim_below_verified(
-    log: MetadataLog, *, keep_entries: int = 0, may_go_on: Callable[[], bool] = _always
+    log: MetadataLog,
+    *,
+    keep_entries: int = 0,
+    keep_from: Callable[[], int] | None = None,
+    may_go_on: Callable[[], bool] = _always,
 ) -> int:
     """Trim the entries that the newest snapshot covers, except the last few; the snapshot is read
     back first.
 
-    `keep_entries` spares replicas that lag a little from loading the snapshot. `may_go_on`: see
-    save_verified().
+    `keep_entries` spares replicas that lag a little from loading the snapshot. `keep_from` returns
+    the first position that must stay in any case (`first_needed` of inlined_bodies.py); no other
+    task runs between its answer and the call of the log. `may_go_on`: see save_verified().
 
     Returns:
         The first position kept.
@@ -274,5 +280,7 @@ async def trim_below_verified(
         snapshot = newer
     first_kept = max(FIRST_POSITION, snapshot.position + 1 - keep_entries)
     _expect_not_moved(may_go_on)
+    if keep_from is not None:
+        first_kept = min(first_kept, keep_from())
     await log.trim(first_kept)
     return first_kept

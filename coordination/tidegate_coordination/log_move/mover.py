@@ -1,6 +1,7 @@
 """The move of a live log, step by step; an interrupted move begins again (decision 13).
 
-    1  LogMoveBegun      no gateway trims the old log any more
+    1  LogMoveBegun      no gateway trims the old log any more, or puts bytes of records into it
+       (decision 49); the mover waits until the store has the bytes that are there
     2  a snapshot in the new log, marked as a copy; no gateway starts on a marked log
     3  entries after it are copied, from here to the end
     4  near: LogMoveOffered; every gateway opens the new log, looks for this very entry, answers
@@ -143,6 +144,7 @@ class LogMover:
         check_logs(self._source, self._target)
         await self._coordinator.propose(BeginLogMove(self._plan.move_id))
         self._check_not_moved_by_another()
+        await self._wait_for_inlined()
         with trio.move_on_after(self._plan.ready_seconds) as waited:
             await self._begin()
         if waited.cancelled_caught:
@@ -163,6 +165,32 @@ class LogMover:
         if self._log.moves and not self._has_moved:
             url = without_secrets(self._state.log_moves.last.url)
             raise MoveRefused(f"an earlier move has just moved the log to {url}: begin there")
+
+    async def _wait_for_inlined(self) -> None:
+        """Wait until no bytes of records are only in the log: the copy begins with a snapshot.
+
+        Gateways move them to the store within seconds, and add none during a move.
+        """
+        inlined = self._state.objects.inlined
+        if not inlined:
+            return
+        if not self._state.gateways.brokers():
+            raise MoveRefused(
+                f"no gateway runs, and {len(inlined)} small writes are in this log only: start a"
+                " gateway, which moves them to the object store within seconds, then move the log"
+            )
+        self._say("waiting until the gateways have moved small writes to the object store")
+        with trio.move_on_after(self._plan.ready_seconds):
+            while inlined:
+                self._check_not_over()
+                await self._something_changed()
+            return
+        raise MoveRefused(
+            f"{len(inlined)} small writes are in this log only, and the gateways did not move them"
+            f" to the object store in {self._plan.ready_seconds:g} s: see that gateways run and"
+            " reach the store, then move the log (those of ended gateways are moved, too, by the"
+            " gateway that runs the housekeeper)"
+        )
 
     async def _begin(self) -> None:
         copy = await patiently(lambda: look_at_copy(self._target))

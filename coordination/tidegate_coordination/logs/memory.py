@@ -23,7 +23,10 @@ from tidegate_coordination.log.metadata_log import (
 from tidegate_coordination.log.snapshots import frame_chunks, unframe_chunks
 
 CAPABILITIES: Final = LogCapabilities(
-    forward_to_leader=False, typical_append_seconds=0.0, max_entry_bytes=1 << 20
+    forward_to_leader=False,
+    typical_append_seconds=0.0,
+    max_entry_bytes=1 << 20,
+    inline_bytes_per_second=4 << 20,
 )
 
 

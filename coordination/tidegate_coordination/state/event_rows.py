@@ -35,6 +35,7 @@ from .changes import (
     TOPICS,
     TRANSACTIONS,
 )
+from .rows.inlined import INLINED_ROWS
 from .rows.links import LINK_ROWS
 from .rows.row import Row
 from .rows.security import SECURITY_ROWS
@@ -225,6 +226,7 @@ ROWS: Final = (
         TRANSACTIONS,
         lambda t: t.transactions.expired,
     ),
+    *INLINED_ROWS,
     *LINK_ROWS,
     *SECURITY_ROWS,
 )

@@ -187,3 +187,21 @@ def split(data: bytes) -> Iterator[Any]:
         expect(at + length <= len(view), "a snapshot that is cut short")
         yield msgspec.msgpack.decode(view[at : at + length])
         at += length
+
+
+def first_piece(chunks: Iterable[bytes]) -> bytes:
+    """Return the encoded value of the first piece, from an encoded state in chunks.
+
+    Raises:
+      StateBroken: the data ends before.
+    """
+    data = bytearray()
+    wanted = _LENGTH.size
+    for chunk in chunks:
+        data += chunk
+        if len(data) >= _LENGTH.size:
+            wanted = _LENGTH.size + int(_LENGTH.unpack_from(data)[0])
+        if len(data) >= wanted:
+            break
+    expect(_LENGTH.size < wanted <= len(data), "a snapshot that is cut short")
+    return bytes(data[_LENGTH.size : wanted])

@@ -11,13 +11,13 @@ from .long_values import LongList, LongValue
 from .tables import StateTables
 
 # A gateway writes a format that all gateways can load; see events/metadata_versions.py.  Formats 5
-# to 13 are format 4 for clusters at a higher metadata.version. 6 has more bits for numbers that
+# to 14 are format 4 for clusters at a higher metadata.version. 6 has more bits for numbers that
 # only rise, and leader epochs; 7 has transactions, 8 links, 9 switches, 10 ACLs, SCRAM credentials
 # and client quotas, 11 sealed SCRAM credentials and delegation tokens, 12 the records of
-# `__consumer_offsets`, 13 skipped runs that can be brought back. Format 3 has no holes, compaction
-# and reports of the pipeline, and keeps rows of objects that were collected; format 2 has no
-# segments either.
-_READABLE_FORMATS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13)
+# `__consumer_offsets`, 13 skipped runs that can be brought back, 14 inlined objects. Format 3 has
+# no holes, compaction and reports of the pipeline, and keeps rows of objects that were collected;
+# format 2 has no segments either.
+_READABLE_FORMATS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14)
 _WIDE_FORMAT = 6
 
 

@@ -16,7 +16,11 @@ from tidegate_coordination.events.metadata_versions import FIRST, NEWEST
 from tidegate_coordination.log.metadata_log import Trimmed
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.gateways import Register
+from tidegate_coordination.rules.records.batch_outcomes import BatchFacts
+from tidegate_coordination.rules.records.inlining import CommitInlined
+from tidegate_coordination.rules.records.wal import CommitWal
 from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.records.objects import WalName
 from tidegate_gateway.startup import NodeIdInUse, register
 from tidegate_protocol.records import Record, build_batch
 from tidegate_storage.stores.memory_store import MemoryObjectStore
@@ -102,6 +106,25 @@ async def test_a_gateway_starts_from_a_snapshot_and_a_trimmed_log(
         assert after.partitions[0].next_offset == 7
         values = await world.connect().fetch_values("t", 0, 0)
         assert [value and value[:1] for value in values] == [b"%d" % number for number in written]
+
+
+async def test_the_log_is_not_trimmed_of_bytes_that_the_store_lacks(
+    autojump_clock: MockClock,
+) -> None:
+    log = MemoryLog()
+    settings = {"snapshot.interval.entries": "1"}
+    async with wire_world(settings, log=log) as world:
+        await world.create_topic("t", 1)
+        coordinator = world.gateway.coordinator
+        [topic_id] = coordinator.state.topics.by_id
+        batch = BatchFacts(topic_id, 0, 0, 9, 1, NOW_MS, 5, -1, -1, -1, -1)
+        name = WalName(coordinator.incarnation, 100)
+        commit = CommitWal(name, 9, [batch], frozenset())
+        assert await coordinator.propose(CommitInlined(commit, b"some body")) is not None
+        kept = coordinator.state.position
+        await write(world, "t", 3)
+        await world.gateway.keepers.housekeeper.take_snapshot()
+    assert await log.read(1, 1) == Trimmed(kept)
 
 
 async def test_a_gateway_writes_its_highest_version_again_after_a_snapshot_dropped_it(

@@ -36,7 +36,7 @@ from tidegate_storage.stores.object_store import (
 
 from ..cost.ledger import read_of, weights_of
 from ..store_way.store_way import StoreWay
-from .cached_object import CachedObject
+from .cached_object import CachedObject, inlined_object
 from .fetch_plan import DEFAULT_SETTINGS, FetchSettings, Miss, ReadProblem, Run, RunKey
 from .lending.object_asks import ObjectAsk
 from .lending.object_reads import Got, ObjectReads
@@ -50,10 +50,7 @@ from .segment_rows import chunk_rows, comes_whole, is_chunk, is_segment
 from .unreadable import UnreadableRuns
 
 _log = structlog.get_logger("tidegate.fetch", STRANGERS_LINES)
-
 _TAIL_RUNS = 2
-
-
 Loaded: TypeAlias = dict[RunKey, Run | SegmentIndex | ReadProblem]
 
 
@@ -107,6 +104,8 @@ class LogReader:
             return marker_run(partition, row)
         name = self._name(row)
         cached = self._cache.get_nowait(name)
+        if cached is None and self._coordinator.state.objects.inlined.size_bytes:
+            cached = inlined_object(self._coordinator.state, self._cache, row)
         if isinstance(cached, CachedObject):
             return cached.prepared.get(row.position) or self._prepare_own(
                 name, cached, partition, row
@@ -127,7 +126,8 @@ class LogReader:
         if row.is_marker:
             return True
         name = self._name(row)
-        return name in self._cache or PartKey(name, row.position) in self._cache
+        is_cached = name in self._cache or PartKey(name, row.position) in self._cache
+        return is_cached or row.object_number in self._coordinator.state.objects.inlined
 
     def spend(self, row: RunRow) -> None:
         """Let the cache evict this run before others, since no known reader needs it any more."""

@@ -13,9 +13,12 @@ from tidegate_storage.objects.wal import WalIdentity
 from ..cost.ledger import CostLedger
 from ..cut_off import tell_of_cuts
 from ..feature import Feature, Ground, Task
+from ..inlining.feature import small_writes
+from ..inlining.mover import InlineMover
 from ..network.arenas import ArenaPool
 from ..network.connection import ReplyFlusher
 from ..network.inflow import Inflow
+from ..produce.inline_lane import InlineLane
 from ..produce.metrics import write_metrics
 from ..produce.produce_deadlines import ProduceDeadlines
 from ..produce.wal_settings import WalSettings
@@ -35,8 +38,9 @@ class WriteParts:
     inflow: Inflow
     pool: ArenaPool
     writer: WalWriter
+    mover: InlineMover
     store_watch: StoreWatch
-    feature: Feature
+    features: tuple[Feature, ...]
 
 
 def write_parts(
@@ -49,6 +53,11 @@ def write_parts(
     def key_of(identity: WalIdentity) -> str:
         return object_key(coordinator.state, WalName(identity.incarnation, identity.counter))
 
+    lane = InlineLane(
+        ground.settings.int("wal.inline.max.bytes"),
+        coordinator.inline_bytes_per_second,
+        lambda: coordinator.state,
+    )
     writer = WalWriter(
         store,
         coordinator,
@@ -63,6 +72,16 @@ def write_parts(
         upkeep=ground.upkeep,
         way=reads.store_way,
     )
+    writer.lane = lane if lane.is_on else None
+    mover = InlineMover(
+        coordinator,
+        writer.puts,
+        ground.upkeep,
+        next_identity=writer.next_identity,
+        key_of=key_of,
+        on_stored=reads.reader.adopt,
+        put_seconds=ground.settings.int("wal.put.timeout.ms") / 1000,
+    )
     proof = StoreProof(store, coordinator, writer.next_identity, key_of)
     watch = StoreWatch(coordinator, reads.store_way, proof, writer, store, ground.upkeep)
     deadlines = ProduceDeadlines(flusher.flush, is_cut_off)
@@ -72,7 +91,9 @@ def write_parts(
         Task("watch the way to the object store", watch.run),
     )
     feature = Feature("writes", tasks=tasks, metrics=partial(write_metrics, writer, pool))
-    return WriteParts(flusher, deadlines, inflow, pool, writer, watch, feature)
+    inlining = small_writes(coordinator.state, lane, mover, writer.counters)
+    features = (feature, inlining)
+    return WriteParts(flusher, deadlines, inflow, pool, writer, mover, watch, features)
 
 
 def wal_settings(settings: BrokerSettings) -> WalSettings:

@@ -61,9 +61,10 @@ class SealPace:
         """Note the first batch of an object."""
         self._opened_at = now
 
-    def sealed(self, size_bytes: int, now: float) -> None:
-        """Take the tokens of a sealed object, and measure the rate of bytes."""
-        self.budget.take(size_bytes, now)
+    def sealed(self, size_bytes: int, now: float, *, is_paid: bool = True) -> None:
+        """Take the tokens of a sealed object that needs a PUT, and measure the rate of bytes."""
+        if is_paid:
+            self.budget.take(size_bytes, now)
         passed = max(now - self._sealed_at, LEAST_SECONDS)
         self._rate += (size_bytes / passed - self._rate) * (1 - exp(-passed / RATE_SECONDS))
         self._sealed_at = now

@@ -19,6 +19,7 @@ class SealedObject:
     key: in the store.  mirrored: the tokens of its mirrored batches.  sealing_at, sealed_at,
       stored_at: seconds on Trio's clock.  clients: the bytes by client id, from wrote().  putting:
       cancels the PUT.
+    is_inlined: it travels in the metadata log, and is not stored.
     """
 
     wal: SealedWal
@@ -27,10 +28,15 @@ class SealedObject:
     sealing_at: float
     sealed_at: float
     clients: dict[str, int]
-    stored_at: float = 0.0
-    stored: bool = False
+    stored_at: float = -1.0
     given_up: bool = False
+    is_inlined: bool = False
     putting: trio.CancelScope = field(default_factory=trio.CancelScope)
+
+    @property
+    def stored(self) -> bool:
+        """Return whether it may be committed: it is in the store, or travels in the log."""
+        return self.stored_at >= 0
 
     @property
     def times(self) -> ObjectTimes:

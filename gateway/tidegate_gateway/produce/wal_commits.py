@@ -31,6 +31,7 @@ from tidegate_coordination.rules.records.batch_outcomes import (
     Refusal,
     append_time_topics,
 )
+from tidegate_coordination.rules.records.inlining import CommitInlined
 from tidegate_coordination.rules.records.mirrored_batches import MirroredBatch
 from tidegate_coordination.rules.records.wal import AbandonWal, CommitWal
 from tidegate_coordination.state.records.objects import WalName
@@ -152,10 +153,12 @@ class WalCommits:
         key: str,
         mirrored: Collection[MirroredToken],
         of_object: ObjectTimes,
+        instead: Callable[[], None] | None = None,
     ) -> None:
         """Propose to commit a stored object; the answer settles its batches.
 
         key: of the object.  mirrored: the tokens of its mirrored batches.
+        instead: not None for an object that travels in the log; called if the log does not take it.
         """
         left = self._batches_left(wal, of_object)
         try:
@@ -168,7 +171,10 @@ class WalCommits:
             self._upkeep.note("commit a WAL object", error)
             return self.abandon(wal)
 
-        def deliver(outcomes: list[BatchOutcome]) -> None:
+        def deliver(outcomes: list[BatchOutcome] | None) -> None:
+            if outcomes is None:
+                assert instead is not None, "a stored object needs no room in the log"
+                return instead()
             now = self._counters.committed_at = trio.current_time()
             times = self._counters.times
             times.commit.add(now - of_object.stored_at)
@@ -185,14 +191,20 @@ class WalCommits:
                 for token in mirrored:
                     token.abort()
                 return self._on_end(wal)
+            if instead is not None:
+                return instead()
             # The object is not committed; once its id is abandoned, the object can be deleted.
             _log.error("a WAL object could not be committed", error=str(failure))
             self.abandon(wal)
 
+        self._counters.left_batches += len(left)
+        if instead is not None:
+            self._counters.inlined_objects += 1
+            self._counters.inlined_bytes += len(wal.body)
+            return self._coordinator.submit(CommitInlined(proposal, bytes(wal.body)), deliver, fail)
         self._counters.objects += 1
         self._counters.bytes += len(wal.body)
         self._counters.batches += len(wal.batches)
-        self._counters.left_batches += len(left)
         self._coordinator.submit(proposal, deliver, fail)
 
     def _batches_left(self, wal: SealedWal, of_object: ObjectTimes) -> frozenset[int]:

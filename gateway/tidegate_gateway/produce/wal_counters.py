@@ -11,6 +11,7 @@ from .produce_times import ProduceTimes
 class WalCounters:
     """The writer's metrics.  Times are of the last success, on trio's clock; None before.
 
+    inlined_objects, inlined_bytes: of objects that went into the metadata log instead.
     left_batches: batches that were stored but not committed, since their clients had disconnected,
     or send an earlier batch again.
     """
@@ -18,6 +19,8 @@ class WalCounters:
     objects: int = 0
     bytes: int = 0
     batches: int = 0
+    inlined_objects: int = 0
+    inlined_bytes: int = 0
     abandoned: int = 0
     left_batches: int = 0
     put_retries: int = 0

@@ -5,6 +5,8 @@ it is full, or if it holds a batch and the pace (seal_pace.py) allows the seal. 
 free upload slot.  Uploads run in parallel.  The coordinator gets the commits (wal_commits.py) in
 the order of sealing, and puts many commits into one log entry.
 
+A small object may travel in the log entry that commits it: inline_lane.py, commit_order.py.
+
 A PUT is repeated with the same key until its deadline (wal_puts.py).  After the deadline an event
 abandons the WAL id, so that an object that is stored later can never be committed, and can be
 deleted.  The gateway refuses the batches with a retriable error, and commits later objects.  The
@@ -18,7 +20,6 @@ the gateway has a new incarnation.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 
 import structlog
@@ -36,30 +37,22 @@ from ..network.inflow import Inflow
 from ..network.transport import Buffer
 from ..store_way.store_way import StoreWay
 from ..upkeep.upkeep import Upkeep
+from .commit_order import CommitOrder
+from .inline_lane import InlineLane
 from .put_budget import PutBudget
 from .seal_pace import SealPace
 from .sealed_object import SealedObject
 from .wal_commits import BatchToken, MirroredToken, OnStored, WalCommits, appended
 from .wal_counters import WalCounters
-from .wal_puts import WalPuts
+from .wal_puts import WalPuts, key_taken
 from .wal_settings import WalSettings
 
 _log = structlog.get_logger("tidegate.wal")
-
 # The most bytes that one batch takes in a log entry: its run and its producer state (see events/).
 EVENT_BYTES_PER_BATCH = 120
 # An object of this size takes no token of the budget, a smaller one takes up to one (decision 5).
 EFFICIENT_OBJECT_BYTES = 7 << 20
-_WHY_TAKEN = (
-    "the metadata log lost its end, or another cluster has the same prefix, so this gateway stops:"
-    " an object that is not its own has the key "
-)
-
-
-class KeyTaken(Exception):
-    """Another gateway's object has the key of one of this gateway's.  The text says what that
-    means.
-    """
+ENTRY_SECONDS = 0.1  # the open object waits for the answer of the log, which is due sooner
 
 
 class WalWriter:
@@ -94,6 +87,8 @@ class WalWriter:
     ) -> None:
         self._upkeep = upkeep or Upkeep()
         self.way = way or StoreWay()
+        self.lane: InlineLane | None = None  # None: no object travels in the log
+        self._nursery: trio.Nursery | None = None
         self._coordinator = coordinator
         self._settings = settings
         self._node_id = node_id
@@ -115,14 +110,13 @@ class WalWriter:
         self._wake_at_bytes = 1
         self._opened_at = 0.0
         self._counter = 0
-        self._in_flight: deque[SealedObject] = deque()
         self._in_flight_bytes = 0
         self._uploading = 0
         self._unsettled: set[int] = set()
         self._work = trio.Event()
         self._room = trio.Event()
         self.counters = WalCounters()
-        self._puts = WalPuts(
+        self.puts = WalPuts(
             store, self.way, self.counters, self._upkeep, settings.put_timeout_seconds
         )
         self._commits = WalCommits(
@@ -134,6 +128,7 @@ class WalWriter:
             on_end=self._end,
             walks_records=settings.walks_records,
         )
+        self._order = CommitOrder(self._commits, self.way, self._start_upload)
         inflow.on_end = lambda: self._work.set()
 
     # -- stage one --------------------------------------------------------------------------------
@@ -225,13 +220,21 @@ class WalWriter:
         Raises:
           KeyTaken: another gateway's object has the key of one of this gateway's objects.
         """
-        async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as self._nursery:
             while True:
                 await self._wait_until_sealable()
                 sealed = self._seal()
-                self._in_flight.append(sealed)
-                self._uploading += 1
-                nursery.start_soon(self._upload, sealed)
+                self._order.objects.append(sealed)
+                if sealed.is_inlined:
+                    self._order.hand_on()
+                else:
+                    self._uploading += 1
+                    self._nursery.start_soon(self._upload, sealed)
+
+    def _start_upload(self, sealed: SealedObject) -> None:
+        assert self._nursery is not None, "objects are sealed by run()"
+        self._uploading += 1
+        self._nursery.start_soon(self._upload, sealed)
 
     async def drain(self) -> None:
         """Wait until all batches that were appended before this call have answers.
@@ -279,8 +282,21 @@ class WalWriter:
     def _pause_seconds(self) -> float:
         if self._is_full():
             return 0.0
+        if self.lane is not None and self._may_inline(self.lane):
+            return ENTRY_SECONDS if self._order.is_inlining else 0.0
         return self._pace.pause_seconds(
             self._open.size_bytes, trio.current_time(), is_alone=not self._unsettled
+        )
+
+    def _may_inline(self, lane: InlineLane) -> bool:
+        """Return whether the open object can go into the log: no other kind is under way."""
+        way = self.way
+        return (
+            not self._uploading
+            and not self._mirrored
+            and self._order.are_inlined
+            and not (way.is_cut_off or way.holds_commits)
+            and lane.takes(self._open.size_bytes, trio.current_time())
         )
 
     def next_identity(self) -> WalIdentity:
@@ -293,7 +309,8 @@ class WalWriter:
         identity = self.next_identity()
         self._unsettled.add(identity.counter)
         times, began = self.counters.times, trio.current_time()
-        self._pace.sealed(self._open.size_bytes, began)
+        is_inlined = self.lane is not None and self._may_inline(self.lane)
+        self._pace.sealed(self._open.size_bytes, began, is_paid=not is_inlined)
         sealed = self._open.seal(identity)
         sealed_at = trio.current_time()
         times.queue.add(began - self._opened_at)
@@ -306,7 +323,12 @@ class WalWriter:
         self._notify_room()
         mirrored, self._mirrored = self._mirrored, []
         clients, self._clients = self._clients, {}
-        return SealedObject(sealed, self._key_of(identity), mirrored, began, sealed_at, clients)
+        key = self._key_of(identity)
+        made = SealedObject(sealed, key, mirrored, began, sealed_at, clients)
+        if is_inlined and self.lane is not None:
+            self.lane.took(len(sealed.body))
+            made.is_inlined, made.stored_at = True, sealed_at
+        return made
 
     def _notify_room(self) -> None:
         self._room.set()
@@ -319,7 +341,7 @@ class WalWriter:
 
         While this gateway is cut off from the store, later objects are abandoned, too.
         """
-        for sealed in self._in_flight:
+        for sealed in self._order.objects:
             self._give_up(sealed)
             sealed.putting.cancel()
         self.commit_in_order()
@@ -338,8 +360,7 @@ class WalWriter:
                 sealed.putting.cancel()
             sealed.putting.deadline = began + self._settings.put_timeout_seconds
             with paid_by(topics, sealed.clients), sealed.putting:
-                await self._puts.put(sealed.key, sealed.wal.body)
-                sealed.stored = True
+                await self.puts.put(sealed.key, sealed.wal.body)
                 self._on_batches(len(sealed.wal.batches))
                 self.counters.stored_at = sealed.stored_at = trio.current_time()
                 seconds = self.counters.stored_at - began
@@ -349,33 +370,25 @@ class WalWriter:
         except ObjectExists as error:
             # This id is not abandoned: an abandoned id would get the other gateway's object
             # deleted.
-            if sealed in self._in_flight:
-                self._in_flight.remove(sealed)
+            if self._order.take_out(sealed):
                 self._commits.refuse(sealed.wal)
-            raise KeyTaken(_WHY_TAKEN + sealed.key) from error
-        if not sealed.stored:
+            raise key_taken(sealed.key) from error
+        if sealed.stored_at < 0:
             self._give_up(sealed)
         self._uploading -= 1
         if self._open.size_bytes:  # if the object is empty, its first batch sets the event
             self._work.set()
-        self.commit_in_order()
+        self._order.hand_on()
 
     # -- committing -------------------------------------------------------------------------------
 
     def commit_in_order(self) -> None:
         """Commit or abandon the objects whose turn it is; also called when commits may continue."""
-        while self._in_flight and self._is_next(self._in_flight[0]):
-            sealed = self._in_flight.popleft()
-            if not sealed.given_up:
-                self._commits.commit(sealed.wal, sealed.key, sealed.mirrored, sealed.times)
-            else:
-                self._commits.abandon(sealed.wal, is_cut_off=self.way.is_cut_off)
-
-    def _is_next(self, sealed: SealedObject) -> bool:
-        return sealed.given_up or (sealed.stored and not self.way.holds_commits)
+        self._order.hand_on()
 
     def _end(self, wal: SealedWal) -> None:
         """Note that the batches of an object have outcomes, or time out later."""
+        was_inlined = self.lane is not None and self._order.ended(wal)
         self._unsettled.discard(wal.identity.counter)
         self._in_flight_bytes -= len(wal.body)
         if self._open.size_bytes:
@@ -383,3 +396,5 @@ class WalWriter:
             self._work.set()
         self._after_answers()
         self._notify_room()
+        if was_inlined:
+            self._order.hand_on()

@@ -16,7 +16,7 @@ from tidegate_storage.objects import segment_format, wal_format
 from tidegate_storage.objects.batch_scan import BatchScan, NoBatch, SeenBatch
 from tidegate_storage.objects.corrupt import CorruptObject
 from tidegate_storage.objects.segment_format import AbortedTransaction, Chunk, SegmentIndex
-from tidegate_storage.objects.wal_format import Slice, WalIdentity
+from tidegate_storage.objects.wal_format import Slice, Source, WalIdentity
 from tidegate_storage.stores.object_store import Buffer
 
 READ_BYTES: Final = 1 << 20
@@ -65,6 +65,14 @@ class SegmentPlace(NamedTuple):
 
 
 @dataclass(slots=True)
+class Tags:
+    """The tags of an object's index.  aborted: of a segment.  sources: see WalContents."""
+
+    aborted: tuple[AbortedTransaction, ...] = ()
+    sources: tuple[Source, ...] = ()
+
+
+@dataclass(slots=True)
 class Frame:
     """The facts in an object's frame.
 
@@ -78,7 +86,7 @@ class Frame:
     identity: WalIdentity | None = None
     place: SegmentPlace | None = None
     index_check: int | None = None
-    aborted: tuple[AbortedTransaction, ...] = ()
+    tags: Tags = field(default_factory=Tags)
     stretches: list[Stretch] = field(default_factory=list[Stretch])
     problems: list[str] = field(default_factory=list[str])
 
@@ -143,11 +151,12 @@ async def _look_at_wal(source: ByteSource, frame: Frame, head: Buffer, tail: Buf
     except CorruptObject as error:
         frame.problems.append(str(error))
     try:
-        slices = wal_format.read_footer(footer, place.position)
+        found = wal_format.read_footer(footer, place.position)
     except CorruptObject as error:
         _give_up(frame, start, error, place.position)
         return
-    frame.stretches = [Stretch(each.start_byte, each.size_bytes, each) for each in slices]
+    frame.tags.sources = found.sources
+    frame.stretches = [Stretch(each.start_byte, each.size_bytes, each) for each in found.slices]
 
 
 async def _look_at_segment(source: ByteSource, frame: Frame, head: Buffer, tail: Buffer) -> None:
@@ -180,7 +189,7 @@ def _take_index(frame: Frame, index: SegmentIndex) -> None:
         frame.problems.append("header and index are those of different segments")
     frame.place = place
     frame.index_check = index.check
-    frame.aborted = index.aborted
+    frame.tags.aborted = index.aborted
     frame.stretches = [Stretch(each.position, each.length, each) for each in index.chunks]
 
 

@@ -3,6 +3,10 @@
 The check reads each run as a fetch does, and verifies it.  A run counts as missing or damaged only
 if two reads find this.  Between them the log is read to its end, since a merge may have moved the
 records.  If the store does not answer, the run's problem is UNKNOWN.
+
+The bytes of inlined objects are in the log (decision 49), not in the store.  Their runs are checked
+in memory, and say nothing about the store.  The problem of such a run is UNKNOWN: it must not be
+skipped.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from tidegate_storage.stores.object_store import (
 )
 
 from ..fetch.log_reader import LogReader
-from ..fetch.prepared_runs import CorruptRun
+from ..fetch.prepared_runs import CorruptRun, prepare_run
 from ..fetch.segment_rows import is_segment
 from .object_sources import stored_object
 
@@ -187,7 +191,7 @@ class ReadabilityCheck:
                     return
                 bad = await self._look_between(number, row.base_offset, row.next_offset, found)
                 found.add(bad)
-                if not row.is_marker:
+                if not row.is_marker and not self._is_inlined(row):
                     found.objects.add(row.object_number)
                     if not bad:
                         found.add_good((number, row))
@@ -276,10 +280,12 @@ class ReadabilityCheck:
         return second
 
     async def see(self, place: Place) -> Sight | None:
-        """Look at a run once; None if it is no longer live."""
+        """Look at a run once; None if it is no longer live, or not in the store yet."""
         number, row = place
         partition = self._coordinator.state.partitions.get(number)
         if partition is None or row.is_marker or not self._is_live(number, row):
+            return None
+        if self._is_inlined(row):
             return None
         problem, _ = await self.read_patiently(partition, row)
         key = self.key_of(row)
@@ -304,6 +310,13 @@ class ReadabilityCheck:
 
     async def read_patiently(self, partition: Partition, row: RunRow) -> tuple[Problem | None, str]:
         """Read and verify a run, live or not; return its problem, or None, and the reason."""
+        if self._is_inlined(row):
+            return self._look_inside_log(partition, row)
+        return await self._read_from_store(partition, row)
+
+    async def _read_from_store(
+        self, partition: Partition, row: RunRow
+    ) -> tuple[Problem | None, str]:
         delay = FIRST_RETRY_SECONDS
         for left in reversed(range(ATTEMPTS)):
             if self._is_collected(row):
@@ -326,6 +339,23 @@ class ReadabilityCheck:
             await trio.sleep(delay)
             delay *= 2
         raise AssertionError
+
+    def _is_inlined(self, row: RunRow) -> bool:
+        inlined = self._coordinator.state.objects.inlined
+        return row.object_number in inlined and not row.is_marker
+
+    def _look_inside_log(self, partition: Partition, row: RunRow) -> tuple[Problem | None, str]:
+        """Verify a run of an inlined object, whose body the replica keeps in memory."""
+        body = self._coordinator.state.objects.inlined.body(row.object_number)
+        if body is None:
+            return Problem.UNKNOWN, "its bytes are in the metadata log, and were not read from it"
+        region = memoryview(bytearray(body[row.position : row.position + row.length]))
+        try:
+            prepare_run(region, row, partition, self.key_of(row))
+        except CorruptRun as error:
+            reason = f"offset {error.offset}: {error.reason}"
+            return Problem.UNKNOWN, f"its bytes in the metadata log are damaged: {reason}"
+        return None, ""
 
     async def _read(self, partition: Partition, row: RunRow) -> None:
         """Read and verify a run, or all chunks of a segment."""

@@ -180,7 +180,7 @@ class Repair:
             for stretch, answer in zip(some, answers, strict=True):
                 if answer is Skip.SKIPPED:
                     skipped.done += stretch
-                has_changed |= answer is Skip.CHANGED
+                has_changed |= answer in (Skip.CHANGED, Skip.INLINED)
         return has_changed
 
     def kept(self, partitions: Sequence[int]) -> list[KeptRun]:

@@ -24,6 +24,7 @@ import trio
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_coordination.coordinator.coordinator import Coordinator
+from tidegate_coordination.log.inlined_bodies import first_needed
 from tidegate_coordination.log.metadata_log import FIRST_POSITION, LogCorrupt, MetadataLog, Trimmed
 from tidegate_coordination.log.snapshots import encode_state, save_verified, trim_below_verified
 from tidegate_coordination.object_names.keys import object_key
@@ -120,6 +121,8 @@ class Housekeeper:
         self._snapshot_position = 0
         self._clock_offset_ms = (wall_clock() - trio.current_time()) * 1000
         self._deletions = Deletions(self._delete)
+        self.steps: list[tuple[str, Callable[[], Awaitable[object]]]] = []
+        """Steps of features, for each round: what they do, as for Upkeep.attempt()."""
         self.collected_objects = 0
         self.failed_snapshots = 0
 
@@ -248,6 +251,8 @@ class Housekeeper:
         await self._upkeep.attempt("expire producers", self._expire_producers)
         await self._upkeep.attempt("look for offsets that expired", self._expire_offsets)
         await self._upkeep.attempt("collect objects", self._collect_all)
+        for what, step in self.steps:
+            await self._upkeep.attempt(what, step)
 
     async def _cut(self) -> None:
         """Move log start offsets up, some topics at a time, so that clients are not held up."""
@@ -381,5 +386,7 @@ class Housekeeper:
         position, chunks = await encode_state(state)
         await save_verified(self._log, position, chunks, may_go_on=is_here)
         kept = self._settings.kept_entries
-        await trim_below_verified(self._log, keep_entries=kept, may_go_on=is_here)
+        await trim_below_verified(
+            self._log, keep_entries=kept, keep_from=partial(first_needed, state), may_go_on=is_here
+        )
         self._snapshot_position = position

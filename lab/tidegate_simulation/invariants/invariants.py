@@ -16,6 +16,7 @@ from tidegate_coordination.events import groups as gev
 from tidegate_coordination.events import links as kev
 from tidegate_coordination.events import security as sev
 from tidegate_coordination.events.entries import AnyEvent, Entry, authored, decode_entry
+from tidegate_coordination.events.inlined import InlineMoved
 from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.state.broken import StateBroken
 from tidegate_coordination.state.cluster import ClusterState
@@ -31,6 +32,7 @@ from ..plans.move_plan import FIRST_LOG
 from .deletion_checks import DeletionWatch, live_objects, used_objects
 from .format_checks import FormatWatch
 from .group_checks import GroupWatch
+from .inline_checks import InlineWatch
 from .lease_checks import LeaseWatch
 from .mirror_checks import MirrorWatch
 from .offsets_checks import OffsetsWatch
@@ -84,6 +86,8 @@ class StateWatch:
         count: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.state = ClusterState()
+        self.inlined: Final = InlineWatch(self.state, body_of, complain, count)
+        body_of = self.inlined.body_of
         self.payloads: list[bytes] = []
         self.replays: Final = Replays(self.state, self.payloads, self._broken)
         self.sequences: Final = SequenceWatch(self._broken)
@@ -168,6 +172,7 @@ class StateWatch:
             self._broken(8, f"an entry of incarnation {entry.writer}, which ended")
         self.transactions.begin(self.state.position + 1, self._now_ms)
         self._leases.before(self.state, entry)
+        self.inlined.before(entry)
         for author, event in authored(entry):
             self.transactions.before(event)
             self.mirrors.before(event)
@@ -187,6 +192,8 @@ class StateWatch:
                 self._broken(8, f"a proposal of incarnation {event.incarnation}, which ended")
             case ev.WalCommitted():
                 self._commit(event)
+            case InlineMoved():
+                self._settle(WalName(event.incarnation, event.counter), "committed")
             case ev.WalAbandoned():
                 self._settle(WalName(event.incarnation, event.counter), "abandoned")
             case ev.LogStartsMoved():
@@ -257,7 +264,7 @@ class StateWatch:
             self._broken(8, f"{name} committed, but its incarnation ended")
             return
         self._settle(name, "committed")
-        if self._body_of(self._key(name)) is None:
+        if event.runs and self._body_of(self._key(name)) is None:
             self._complain("not stored", f"{name} was committed before it was stored")
         mirrored = {each.partition for each in event.runs if each.flags & ev.RUN_FINAL}
         for batch in event.producers:

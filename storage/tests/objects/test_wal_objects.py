@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate_storage.objects.corrupt import CorruptObject, UnknownVersion
-from tidegate_storage.objects.wal import OpenWal, SealedWal, Slice, WalIdentity, read_wal
+from tidegate_storage.objects.wal import OpenWal, SealedWal, Slice, Source, WalIdentity, read_wal
 from tidegate_storage.objects.wal_format import END_MAGIC, HEADER, MAJOR_VERSION, TRAILER
 
 TOPICS = [bytes(15) + bytes([number]) for number in range(3)]
@@ -63,13 +63,46 @@ def test_a_partition_is_one_slice_in_sorted_order() -> None:
 
 def test_the_bytes_are_those_of_the_published_layout() -> None:
     """The bytes are written by hand from the table in README.md, on which other programs rely."""
-    header = b"TIDEWAL\n" + pack(">HHiqq", 1, 0, 3, 42, 7)
+    header = b"TIDEWAL\n" + pack(">HHiqq", 1, 1, 3, 42, 7)
     footer = pack(">I", 1) + TOPICS[2] + pack(">iQIQqqI", 5, 32, 4, 9, 77, 77, crc32c(b"body"))
-    footer += pack(">I", 0)
-    place = pack(">QI", 36, len(footer))
-    trailer = place + pack(">I", crc32c(header + footer + place)) + b"\nLAWEDIT"
-    sealed = _sealed([(TOPICS[2], 5, b"body", 9, 77)])
-    assert sealed.body == header + b"body" + footer + trailer
+    tag = pack(">IIqqI", 3, 20, 41, 6, 4)
+    footers = {None: footer + pack(">I", 0), (41, 6): footer + pack(">I", 1) + tag}
+    for source, whole in footers.items():
+        place = pack(">QI", 36, len(whole))
+        trailer = place + pack(">I", crc32c(header + whole + place)) + b"\nLAWEDIT"
+        wal = OpenWal()
+        wal.append(TOPICS[2], 5, b"body", 9, 77, source)
+        sealed = wal.seal(IDENTITY, source_of=None if source is None else lambda _: (41, 6))
+        assert sealed.body == header + b"body" + whole + trailer
+
+
+def test_sources_of_moved_batches_are_read_back() -> None:
+    wal = OpenWal()
+    for partition, body, counter in ((1, b"abc", 5), (0, b"de", 5), (1, b"f", 6), (0, b"g", 5)):
+        wal.append(TOPICS[0], partition, body, 1, 7, (4, counter))
+    sealed = wal.seal(IDENTITY, source_of=_token)
+    assert sealed.sources == (Source(4, 5, 6), Source(4, 6, 1))
+    contents = read_wal(sealed.body)
+    assert contents.sources == sealed.sources
+    assert contents.slices == sealed.slices
+    assert read_wal(_three_batches().body).sources == ()
+
+
+def _token(token: object) -> tuple[int, int]:
+    assert isinstance(token, tuple)
+    return token
+
+
+def test_sources_that_do_not_cover_the_batches_are_refused() -> None:
+    sealed = _three_batches()
+    total = sum(each.size_bytes for each in sealed.slices)
+    for length in (total - 1, total + 1):
+        tag = pack(">I", 1) + pack(">IIqqI", 3, 20, 4, 5, length)
+        with pytest.raises(CorruptObject, match="sources"):
+            read_wal(_with_footer(sealed, tag, minor=1))
+    cut = pack(">I", 1) + pack(">II", 3, 19) + bytes(19)
+    with pytest.raises(CorruptObject, match="footer"):
+        read_wal(_with_footer(sealed, cut, minor=1))
 
 
 @given(APPENDS)

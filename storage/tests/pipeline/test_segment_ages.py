@@ -13,10 +13,13 @@ from tidegate_coordination.configs.effective import BrokerLayers
 from tidegate_coordination.configs.topic_settings import compile_topic_settings
 from tidegate_coordination.events.cluster import (
     ClusterCreated,
+    Run,
     Segment,
     SegmentsOfPartition,
     SegmentsPublished,
+    WalCommitted,
 )
+from tidegate_coordination.events.inlined import BatchesInlined
 from tidegate_pipeline.planning.limits import MergeSettings
 from tidegate_pipeline.planning.plan import Plan, UnderWay
 
@@ -66,6 +69,20 @@ def test_a_slow_partition_expires_whatever_time_its_headers_say(
         merge(world)
     assert 40 <= retained_from(world, RETENTION_MS) <= 72
     world.check_replay()
+
+
+def test_a_merge_ends_before_records_whose_bytes_are_in_the_log() -> None:
+    world = World()
+    world.apply(ClusterCreated("c" * 22, timeline=1))
+    for _ in range(3):
+        commit(world, 1000, is_walked=True)
+    run = Run(0, 0, 3, 3, 1, 1000, 1, 0)
+    world.apply(WalCommitted(1, 900, 3, (run,), ()), BatchesInlined(1, 900, b"abc"))
+    world.clock_ms += HOUR_MS
+    world.apply()
+    plan = plan_of(world, {})
+    assert plan.add_merges(0)
+    assert [each.parents[-1].next_offset for each in plan.units] == [3]
 
 
 @pytest.mark.parametrize(("is_walked", "hours"), [(True, 0), (False, 1)])

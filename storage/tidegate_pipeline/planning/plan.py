@@ -350,10 +350,10 @@ def _changes_anything(stretch: list[RunRow]) -> bool:
 def _rested(
     state: ClusterState, partition: Partition, settings: MergeSettings, from_offset: int
 ) -> Iterator[RunRow]:
-    """Yield the runs from an offset on that are old enough, and settled.
+    """Yield the runs from an offset on that are old enough, settled, and in the store.
 
-    Below the last stable offset every transaction has ended, so a segment's index can name all
-    aborted ones for ever.
+    A run of an inlined object is not in the store yet (decision 49).  Below the last stable offset
+    every transaction has ended, so a segment's index can name all aborted ones for ever.
     """
     before_ms = state.log_time_ms - settings.rest_ms
     looked_at = 0
@@ -361,6 +361,8 @@ def _rested(
         row = partition.runs[at]
         is_settled = row.next_offset <= partition.last_stable_offset
         if not is_settled or state.committed_at_ms(row) > before_ms:
+            return
+        if row.object_number in state.objects.inlined and not row.is_marker:
             return
         if row.base_offset < from_offset:
             continue

@@ -7,6 +7,7 @@ so that base offsets can be patched into the cached copy after the commit.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -18,6 +19,7 @@ from .wal_format import (
     MAJOR_VERSION,
     MINOR_VERSION,
     Slice,
+    Source,
     WalIdentity,
     header_bytes,
     tail_bytes,
@@ -32,6 +34,7 @@ __all__ = [
     "PlacedBatch",
     "SealedWal",
     "Slice",
+    "Source",
     "WalContents",
     "WalIdentity",
     "read_wal",
@@ -51,16 +54,22 @@ class PlacedBatch(NamedTuple):
 
 
 _Waiting: TypeAlias = tuple[Buffer, int, int, object]  # batch, record count, max timestamp, token
+SourceName: TypeAlias = tuple[int, int]
+"""Incarnation and counter of an inlined object."""
 
 
 @dataclass(slots=True)
 class SealedWal:
-    """A closed WAL object: batches in object order, within a partition in order of append()."""
+    """A closed WAL object: batches in object order, within a partition in order of append().
+
+    sources: see WalContents.
+    """
 
     identity: WalIdentity
     body: bytearray
     slices: list[Slice]
     batches: list[PlacedBatch]
+    sources: tuple[Source, ...] = ()
 
 
 @dataclass(slots=True)
@@ -93,16 +102,23 @@ class OpenWal:
         self.size_bytes += len(batch)
         self.batch_count += 1
 
-    def seal(self, identity: WalIdentity) -> SealedWal:
-        """Return the object.  Append nothing after this."""
+    def seal(
+        self, identity: WalIdentity, *, source_of: Callable[[object], SourceName] | None = None
+    ) -> SealedWal:
+        """Return the object.  Append nothing after this.
+
+        source_of: for an object of batches that were committed before, all as those of inlined
+        objects (decision 49): returns that object, by the token of append().
+        """
         partitions = sorted(self._by_partition.items())
         batches = self._place(partitions)
+        sources = _sources(batches, source_of) if source_of is not None else ()
         header = header_bytes(identity)
-        body = self._joined(header, partitions)
+        body = self._joined(header, partitions, tail_size_bytes(len(partitions), len(sources)))
         slices = _slices(body, partitions)
         footer_position = HEADER.size + self.size_bytes
-        body[footer_position:] = tail_bytes(header, footer_position, slices)
-        return SealedWal(identity, body, slices, batches)
+        body[footer_position:] = tail_bytes(header, footer_position, slices, sources)
+        return SealedWal(identity, body, slices, batches, sources)
 
     def _place(
         self, partitions: list[tuple[tuple[bytes, int], list[_Waiting]]]
@@ -118,14 +134,31 @@ class OpenWal:
         return placed
 
     def _joined(
-        self, header: bytes, partitions: list[tuple[tuple[bytes, int], list[_Waiting]]]
+        self,
+        header: bytes,
+        partitions: list[tuple[tuple[bytes, int], list[_Waiting]]],
+        tail_size: int,
     ) -> bytearray:
         """Join header, batches, and room for the tail, which follows from the slices' CRCs."""
         parts: list[Buffer] = [header]
         for _, waiting in partitions:
             parts += [batch for batch, *_ in waiting]
-        parts.append(bytes(tail_size_bytes(len(partitions))))
+        parts.append(bytes(tail_size))
         return bytearray().join(parts)
+
+
+def _sources(
+    batches: Iterable[PlacedBatch], source_of: Callable[[object], SourceName]
+) -> tuple[Source, ...]:
+    """Return the sources of all bytes, in object order; neighbours of one source are one row."""
+    rows: list[Source] = []
+    for batch in batches:
+        incarnation, counter = source_of(batch.token)
+        length = batch.size_bytes
+        if rows and rows[-1][:2] == (incarnation, counter):
+            length += rows.pop().length
+        rows.append(Source(incarnation, counter, length))
+    return tuple(rows)
 
 
 def _slices(

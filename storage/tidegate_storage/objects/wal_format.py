@@ -10,6 +10,10 @@
 All numbers are big-endian.  The trailer's CRC covers header, footer and the trailer before it, so
 together with the CRCs of the slices every changed byte is noticed.  A minor version adds tags,
 which older readers pass over; a major version may change anything.
+
+Tag 3 says that all batches were committed before, as those of inlined objects (decision 49): it
+holds, for all bytes of the slices in order: incarnation i64 and counter i64 of the inlined object,
+length u32.
 """
 
 from __future__ import annotations
@@ -27,7 +31,9 @@ from .corrupt import CorruptObject, UnknownVersion
 MAGIC = b"TIDEWAL\n"
 END_MAGIC = b"\nLAWEDIT"
 MAJOR_VERSION = 1
-MINOR_VERSION = 0
+MINOR_VERSION = 1
+
+TAG_SOURCES = 3
 
 HEADER = Struct(">8sHHiqq")
 TRAILER = Struct(">QII8s")
@@ -36,6 +42,7 @@ _COUNT = Struct(">I")
 _ENTRY = Struct(">16siQIQqqI")
 _TAG = Struct(">II")
 _PLACE = Struct(">QI")
+_SOURCE = Struct(">qqI")
 
 
 class WalIdentity(NamedTuple):
@@ -63,6 +70,21 @@ class Slice(NamedTuple):
     crc32c: int
 
 
+class Source(NamedTuple):
+    """The inlined object that held the batches of some bytes before; see TAG_SOURCES."""
+
+    incarnation: int
+    counter: int
+    length: int
+
+
+class Footer(NamedTuple):
+    """The content of a footer.  sources: empty unless the object has the tag."""
+
+    slices: list[Slice]
+    sources: tuple[Source, ...]
+
+
 MIN_BYTES = HEADER.size + 2 * _COUNT.size + TRAILER.size
 """The size of an object without slices and tags."""
 
@@ -71,20 +93,26 @@ def header_bytes(identity: WalIdentity) -> bytes:
     return HEADER.pack(MAGIC, MAJOR_VERSION, MINOR_VERSION, *identity)
 
 
-def tail_size_bytes(slice_count: int) -> int:
+def tail_size_bytes(slice_count: int, source_count: int = 0) -> int:
     """Return the size of footer and trailer, bytes."""
-    return 2 * _COUNT.size + slice_count * _ENTRY.size + TRAILER.size
+    tags = _TAG.size + source_count * _SOURCE.size if source_count else 0
+    return 2 * _COUNT.size + slice_count * _ENTRY.size + tags + TRAILER.size
 
 
-def tail_bytes(header: bytes, footer_position: int, slices: Sequence[Slice]) -> bytes:
-    """Return footer and trailer of an object without tags."""
+def tail_bytes(
+    header: bytes, footer_position: int, slices: Sequence[Slice], sources: Sequence[Source] = ()
+) -> bytes:
+    """Return footer and trailer; without sources, the object has no tag."""
     entries = b"".join([_ENTRY.pack(*entry) for entry in slices])
-    footer = _COUNT.pack(len(slices)) + entries + _COUNT.pack(0)
+    footer = _COUNT.pack(len(slices)) + entries + _COUNT.pack(1 if sources else 0)
+    if sources:
+        rows = b"".join([_SOURCE.pack(*each) for each in sources])
+        footer += _TAG.pack(TAG_SOURCES, len(rows)) + rows
     crc = _frame_crc(header, footer, footer_position)
     return footer + TRAILER.pack(footer_position, len(footer), crc, END_MAGIC)
 
 
-def read_frame(body: memoryview) -> tuple[WalIdentity, list[Slice]]:
+def read_frame(body: memoryview) -> tuple[WalIdentity, Footer]:
     """Read and check header, footer and trailer; the slices' own bytes are not read.
 
     Raises:
@@ -155,38 +183,46 @@ def check_frame(head: Buffer, footer: Buffer, place: FooterPlace) -> None:
         raise CorruptObject("the CRC of header and footer is wrong")
 
 
-def read_footer(footer: Buffer, footer_position: int) -> list[Slice]:
-    """Read the slices, and check that they are in order and fill the object.
+def read_footer(footer: Buffer, footer_position: int) -> Footer:
+    """Read the footer, and check that its slices are in order and fill the object.
 
     Raises:
       CorruptObject: says what is wrong.
     """
-    slices = _read_slices(memoryview(footer))
-    _check_places(slices, footer_position)
-    return slices
+    found = _read_footer(memoryview(footer))
+    _check_places(found.slices, footer_position)
+    covered, whole = sum([each.length for each in found.sources]), footer_position - HEADER.size
+    if found.sources and covered != whole:
+        raise CorruptObject(f"the footer names the sources of {covered} bytes instead of {whole}")
+    return found
 
 
-def _read_slices(footer: memoryview) -> list[Slice]:
+def _read_footer(footer: memoryview) -> Footer:
     try:
         (count,) = _COUNT.unpack_from(footer)
         end = _COUNT.size + count * _ENTRY.size
         slices = [Slice(*entry) for entry in _ENTRY.iter_unpack(footer[_COUNT.size : end])]
-        tags_end = _skip_tags(footer, end)
+        sources, tags_end = _read_tags(footer, end)
     except error:
         raise CorruptObject("the footer ends too early") from None
     if len(slices) != count or tags_end != len(footer):
         raise CorruptObject("the footer has the wrong length")
-    return slices
+    return Footer(slices, sources)
 
 
-def _skip_tags(footer: memoryview, position: int) -> int:
-    """Skip the tags that later minor versions add."""
+def _read_tags(footer: memoryview, position: int) -> tuple[tuple[Source, ...], int]:
+    """Return the sources, and the position after all tags; later versions have more tags."""
+    sources: tuple[Source, ...] = ()
     (count,) = _COUNT.unpack_from(footer, position)
     position += _COUNT.size
     for _ in range(count):
-        _tag, length = _TAG.unpack_from(footer, position)
-        position += _TAG.size + length
-    return position
+        tag, length = _TAG.unpack_from(footer, position)
+        position += _TAG.size
+        if tag == TAG_SOURCES:
+            rows = _SOURCE.iter_unpack(footer[position : position + length])
+            sources = tuple([Source(*row) for row in rows])
+        position += length
+    return sources, position
 
 
 def _check_places(slices: Sequence[Slice], footer_position: int) -> None:

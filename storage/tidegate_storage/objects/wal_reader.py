@@ -11,16 +11,21 @@ from crc32c import crc32c
 
 from ..stores.object_store import Buffer
 from .corrupt import CorruptObject
-from .wal_format import Slice, WalIdentity, read_frame
+from .wal_format import Slice, Source, WalIdentity, read_frame
 
 
 @dataclass(frozen=True, slots=True)
 class WalContents:
-    """A WAL object whose every byte was checked."""
+    """A WAL object whose every byte was checked.
+
+    sources: the inlined objects that held its batches before, for all bytes of the slices in order;
+    empty for an object whose batches were not committed before.
+    """
 
     identity: WalIdentity
     slices: list[Slice]
     body: memoryview
+    sources: tuple[Source, ...] = ()
 
     def bytes_of(self, entry: Slice) -> memoryview:
         """Return the record batches of one slice, in the order they were appended."""
@@ -35,7 +40,8 @@ def read_wal(body: Buffer) -> WalContents:
       UnknownVersion: a newer release wrote the object.
     """
     view = memoryview(body).toreadonly()
-    contents = WalContents(*read_frame(view), view)
+    identity, footer = read_frame(view)
+    contents = WalContents(identity, footer.slices, view, footer.sources)
     for entry in contents.slices:
         if crc32c(contents.bytes_of(entry)) != entry.crc32c:
             raise CorruptObject(

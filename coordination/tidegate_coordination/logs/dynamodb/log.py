@@ -49,7 +49,10 @@ from tidegate_coordination.logs.objects.names import random_nonce
 from tidegate_coordination.logs.objects.snapshots import ObjectSnapshots
 
 CAPABILITIES: Final = LogCapabilities(
-    forward_to_leader=True, typical_append_seconds=0.02, max_entry_bytes=1 << 20
+    forward_to_leader=True,
+    typical_append_seconds=0.02,
+    max_entry_bytes=1 << 20,
+    inline_bytes_per_second=256 << 10,
 )
 _APPEND_SECONDS: Final = 15.0
 _AGAIN_SECONDS: Final = 0.2

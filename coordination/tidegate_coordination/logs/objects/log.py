@@ -42,7 +42,10 @@ from tidegate_storage.stores.counting_store import CountingStore, RequestSums
 from tidegate_storage.stores.object_store import ObjectStore
 
 CAPABILITIES: Final = LogCapabilities(
-    forward_to_leader=True, typical_append_seconds=0.05, max_entry_bytes=1 << 20
+    forward_to_leader=True,
+    typical_append_seconds=0.05,
+    max_entry_bytes=1 << 20,
+    inline_bytes_per_second=1 << 20,
 )
 
 

@@ -37,7 +37,10 @@ from tidegate_coordination.logs.postgres.session import Connection
 from tidegate_coordination.logs.postgres.url import Address
 
 CAPABILITIES: Final = LogCapabilities(
-    forward_to_leader=False, typical_append_seconds=0.003, max_entry_bytes=1 << 20
+    forward_to_leader=False,
+    typical_append_seconds=0.003,
+    max_entry_bytes=1 << 20,
+    inline_bytes_per_second=4 << 20,
 )
 _LOAD_BYTES: Final = 8 << 20  # of a snapshot, in one call
 

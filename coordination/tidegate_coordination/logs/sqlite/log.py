@@ -38,7 +38,10 @@ from tidegate_coordination.logs.sqlite.tables import (
 )
 
 CAPABILITIES: Final = LogCapabilities(
-    forward_to_leader=False, typical_append_seconds=0.005, max_entry_bytes=1 << 20
+    forward_to_leader=False,
+    typical_append_seconds=0.005,
+    max_entry_bytes=1 << 20,
+    inline_bytes_per_second=4 << 20,
 )
 _CALL_SECONDS: Final = 10.0
 _LOAD_BYTES: Final = 8 << 20  # of a snapshot, in one call

@@ -3,6 +3,7 @@
 Only the runs that the command checked are removed.  If they are no longer live, because they were
 merged or expired meanwhile, their records may be readable.  Then no run is skipped, and the command
 checks again.
+Runs of inlined objects (decision 49) are never skipped.
 
 The runs are kept (state/records/kept.py), so that they can be brought back into the hole.  In a
 compacted topic this may show an old value of a key again: a round of compaction that did not see
@@ -30,6 +31,7 @@ class Skip(Enum):
     SKIPPED = "skipped"
     NO_PARTITION = "its topic was deleted"
     CHANGED = "it was merged, or expired"
+    INLINED = "its bytes are in the metadata log, so no object of the store is missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,9 @@ def _judge(view: View, stretch: Unreadable, taken: set[tuple[int, int]]) -> Skip
     start = partition.runs.index_of(stretch.runs[0].base_offset)
     if start is None or not partition.runs.has_at(start, stretch.runs):
         return Skip.CHANGED
+    inlined = view.state.objects.inlined
+    if any(run.object_number in inlined and not run.is_marker for run in stretch.runs):
+        return Skip.INLINED
     return Skip.SKIPPED if _are_new(stretch, taken) else Skip.CHANGED
 
 

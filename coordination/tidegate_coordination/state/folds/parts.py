@@ -7,6 +7,7 @@ from typing import Final
 from ..tables import StateTables
 from .cluster import ClusterFolds
 from .groups import GroupFolds
+from .inlined import InlineFolds
 from .mirrors import MirrorFolds
 from .runs import RunFolds
 from .transactions import TransactionFolds
@@ -18,6 +19,7 @@ class FoldParts:
     def __init__(self, state: StateTables) -> None:
         self.state: Final = state
         self.runs: Final = RunFolds(state)
+        self.inlined: Final = InlineFolds(state)
         self.transactions: Final = TransactionFolds(state)
         self.groups: Final = GroupFolds(state, self.transactions)
         self.mirrors: Final = MirrorFolds(state)

@@ -11,10 +11,11 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..broken import StateBroken, expect
 from ..long_values import LongList, LongValue, sorted_keys, sorted_slices
+from .inlined import InlinedObjects
 from .object_rows import ObjectRows
 
 
@@ -95,6 +96,7 @@ class ObjectTable:
         self._counters: dict[int, WalCounters] = {}
         self._homes: dict[int, _Home] = {}
         self._superseded: set[int] = set()
+        self.inlined: Final = InlinedObjects()
         self.dead: dict[int, int] = {}
 
     @property
@@ -175,6 +177,12 @@ class ObjectTable:
             raise StateBroken(f"{name} is settled already")
         counters.settle(name.counter, abandoned=abandoned)
 
+    def fold_inlined(self, name: WalName, position: int, body: bytes) -> None:
+        """The newest object's body is in the entry at a position, and not in the store."""
+        number = self.next_number - 1
+        expect(self.name(number) == name, f"{name} is inlined, but the newest object is another")
+        self.inlined.add(number, position, body)
+
     def fold_segment(
         self, name: SegmentName, partition: int, size_bytes: int, committed_at_ms: int
     ) -> int:
@@ -221,6 +229,7 @@ class ObjectTable:
         self._rows.set(number, _LIVE, live - 1)
         if live == 1:
             self.dead[number] = log_time_ms
+            self.inlined.forget(number)
 
     def fold_collected(self, numbers: Iterable[int]) -> None:
         """Forget dead objects."""
@@ -259,6 +268,7 @@ class ObjectTable:
                 "dead": LongList(len(dead), sorted_slices(dead, _dead_row)),
                 "superseded": LongList(len(superseded), sorted_keys(superseded)),
                 "homes": LongList(len(homes), sorted_slices(homes, _home_row)),
+                **({"inlined": places} if (places := self.inlined.encode()) else {}),
             }
         )
 
@@ -276,6 +286,7 @@ class ObjectTable:
         self._superseded = set(table.get("superseded", ()))
         for number, topic_id, index, segments in table.get("homes", ()):
             self._homes[number] = _Home(topic_id, index, segments)
+        self.inlined.decode(table.get("inlined", ()))
 
     def _decode_rows_without_gaps(self, table: Mapping[str, Any]) -> None:
         """Decode rows of formats up to 3, which keep a row until all earlier ones are removed."""

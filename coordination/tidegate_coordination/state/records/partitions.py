@@ -242,7 +242,7 @@ class Partition:
         return [self.runs[index] for index in range(start, stop)]
 
     def fold_segments(self, base_offset: int, next_offset: int, rows: Sequence[RunRow]) -> None:
-        """Put segments in the place of the runs in [base_offset, next_offset)."""
+        """Put segments, or runs of a stored object, in the place of [base_offset, next_offset)."""
         start, stop = self._indexes(base_offset, next_offset)
         self._expect_order(base_offset, next_offset, rows)
         dropped = self.runs.replace(start, stop, rows)

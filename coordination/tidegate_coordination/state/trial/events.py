@@ -18,6 +18,7 @@ from ..columns import MAX_UINT32
 from ..records.producer_ids import FIRST_IDS
 from ..tables import StateTables
 from ..topics import Topic, collision_key
+from .inlined import InlineTrial
 from .once import Once, kept_topic, only_once
 from .runs import RunTrial
 from .security import SecurityTrial
@@ -46,6 +47,11 @@ class TrialParts:
     def transactions(self) -> TransactionTrial:
         """Return the checks of events of transactions."""
         return TransactionTrial(self._state, self.runs)
+
+    @cached_property
+    def inlined(self) -> InlineTrial:
+        """Return the checks of events of small writes."""
+        return InlineTrial(self._state, self.runs)
 
     @cached_property
     def switches(self) -> SwitchTrial:

@@ -42,11 +42,14 @@ class RunTrial:
         self._skipped: Final[set[int]] = set()
         self._gone: Final[set[int]] = set()
         self._objects = 0
+        self.newest: ev.WalCommitted | None = None
+        """The event that adds the newest object, if it is a WAL object."""
         self._is_wide: Final = state.metadata_version >= WIDE_NUMBERS
 
     def wal_committed(self, event: ev.WalCommitted) -> None:
         """Check that each run begins where its partition ends, and fits in its columns."""
-        self._settle(WalName(event.incarnation, event.counter))
+        self.settle(WalName(event.incarnation, event.counter))
+        self.newest = event
         if not 0 <= event.size_bytes <= MAX_UINT32:
             raise StateBroken(f"an object of {event.size_bytes} bytes")
         ends, partitions = self._next_offsets, self._state.partitions
@@ -135,9 +138,10 @@ class RunTrial:
 
     def wal_abandoned(self, event: ev.WalAbandoned) -> None:
         """Check that a WAL id is settled once."""
-        self._settle(WalName(event.incarnation, event.counter))
+        self.settle(WalName(event.incarnation, event.counter))
 
-    def _settle(self, name: WalName) -> None:
+    def settle(self, name: WalName) -> None:
+        """Check that a WAL id is new, and settled once."""
         objects, (incarnation, counter) = self._state.objects, name
         if name in self._settled or objects.wal_status(name) is not WalStatus.UNKNOWN:
             raise StateBroken(f"{name} is settled already")
@@ -159,6 +163,7 @@ class RunTrial:
 
     def _add_objects(self, count: int) -> None:
         self._objects += count
+        self.newest = None
         following = self._state.objects.next_number + self._objects
         if following > (MAX_OBJECTS if self._is_wide else MAX_UINT32):
             raise NumbersRunOut(f"object {following}: {self._has_run_out}")
@@ -184,7 +189,7 @@ class RunTrial:
         """Check that segments replace consecutive live runs."""
         expect(0 <= event.incarnation <= MAX_UINT32, f"incarnation {event.incarnation}")
         for each in event.partitions:
-            self._replace(each.partition, each.base_offset, each.next_offset)
+            self.replace(each.partition, each.base_offset, each.next_offset)
             at = each.base_offset
             for new in each.segments:
                 is_next = new.base_offset == at and at < new.next_offset <= each.next_offset
@@ -198,7 +203,7 @@ class RunTrial:
         """Check that only whole runs are skipped."""
         for each in event.stretches:
             self._skipped.add(each.partition)
-            self._replace(each.partition, each.base_offset, each.next_offset)
+            self.replace(each.partition, each.base_offset, each.next_offset)
 
     def skips_ended(self, event: ev.SkipsEnded) -> None:
         """Check that only kept runs are brought back, or given up."""
@@ -207,7 +212,8 @@ class RunTrial:
             self._partition(each.partition).kept_between(each.base_offset, each.next_offset)
             self._change_once(each.partition, each.base_offset, each.next_offset)
 
-    def _replace(self, number: int, base_offset: int, next_offset: int) -> None:
+    def replace(self, number: int, base_offset: int, next_offset: int) -> None:
+        """Check that live runs are exactly [base_offset, next_offset), and change once."""
         self._partition(number).runs_between(base_offset, next_offset)
         self._change_once(number, base_offset, next_offset)
 

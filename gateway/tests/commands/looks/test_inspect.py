@@ -74,7 +74,7 @@ def problems(frame: Any, found: list[Scanned]) -> list[str]:
 async def test_a_whole_wal_object() -> None:
     frame, found = await inspected(wal_object())
 
-    assert (frame.kind, frame.version, frame.identity) == ("wal", (1, 0), WalIdentity(7, 3, 5))
+    assert (frame.kind, frame.version, frame.identity) == ("wal", (1, 1), WalIdentity(7, 3, 5))
     assert [(each.entry.topic_id, each.entry.partition) for each in frame.stretches] == [
         (TOPIC, partition) for partition in range(3)
     ]
@@ -153,6 +153,17 @@ async def test_an_object_is_found_among_many() -> None:
 def options(what: str, **others: Any) -> InspectOptions:
     given: dict[str, Any] = {"object_store": None, "data": None, "log": None, "records": False}
     return InspectOptions(what, **{**given, **others})
+
+
+def test_an_object_of_moved_batches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wal = OpenWal()
+    for counter in range(3):
+        wal.append(TOPIC, 0, batch(str(counter), "x"), 2, NOW_MS, counter)
+    sealed = wal.seal(WalIdentity(7, 3, 5), source_of=lambda token: (2, min(1, int(str(token)))))
+    (tmp_path / "moved").write_bytes(sealed.body)
+
+    assert run_inspect(options(str(tmp_path / "moved")), as_json=False) == 0
+    assert "came from 2 objects inside the metadata log" in capsys.readouterr().out
 
 
 def test_a_file_for_a_person(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

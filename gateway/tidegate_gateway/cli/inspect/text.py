@@ -66,12 +66,15 @@ class TextPrinter:
         if frame.identity is not None:
             node, incarnation, counter = frame.identity
             print(f"gateway   node {node}, incarnation {incarnation}, counter {counter}")
+        if frame.tags.sources:
+            count = len({each[:2] for each in frame.tags.sources})
+            print(f"moved     its batches came from {count} objects inside the metadata log")
         if frame.place is not None:
             topic_id, partition, base, behind = frame.place
             name = _topic_name(state, topic_id)
             end = "?" if behind < 0 else behind - 1
             print(f"topic     {name}, partition {partition}, offsets {base} to {end}")
-        self._aborted = AbortedIndex(frame.aborted)
+        self._aborted = AbortedIndex(frame.tags.aborted)
         _print_aborted(frame)
         if known is not None:
             _print_known(known)
@@ -117,11 +120,11 @@ class TextPrinter:
 
 
 def _print_aborted(frame: Frame) -> None:
-    for each in frame.aborted[:_MAX_ABORTED]:
+    for each in frame.tags.aborted[:_MAX_ABORTED]:
         offsets = f"offsets {each.first_offset} to {each.last_offset}"
         print(f"aborted   producer {each.producer_id}, {offsets}")
-    if len(frame.aborted) > _MAX_ABORTED:
-        print(f"aborted   {len(frame.aborted) - _MAX_ABORTED} more; --json lists all")
+    if len(frame.tags.aborted) > _MAX_ABORTED:
+        print(f"aborted   {len(frame.tags.aborted) - _MAX_ABORTED} more; --json lists all")
 
 
 def _print_known(known: Known) -> None:
@@ -145,7 +148,7 @@ class JsonPrinter:
         self, what: str, frame: Frame, state: ClusterState | None, known: Known | None
     ) -> None:
         """See Printer."""
-        self._aborted = AbortedIndex(frame.aborted)
+        self._aborted = AbortedIndex(frame.tags.aborted)
         self._values = {
             "object": what,
             "kind": frame.kind,
@@ -155,7 +158,8 @@ class JsonPrinter:
             "place": None
             if frame.place is None
             else {**frame.place._asdict(), "topic_id": frame.place.topic_id.hex()},
-            "aborted": [each._asdict() for each in frame.aborted],
+            "aborted": [each._asdict() for each in frame.tags.aborted],
+            "sources": [each._asdict() for each in frame.tags.sources],
             "problems": frame.problems,
         }
         if known is not None:

@@ -7,7 +7,7 @@ and topics.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -36,6 +36,7 @@ from tidegate_gateway.fetch.time_search import find_first
 from tidegate_gateway.network.transport import Buffer
 from tidegate_gateway.parts import reads, writes
 from tidegate_gateway.produce import record_checks, wal_commits, wal_writer
+from tidegate_gateway.produce.commit_order import CommitOrder
 from tidegate_gateway.produce.produce_times import ObjectTimes
 from tidegate_gateway.produce.wal_commits import MirroredToken, WalCommits
 from tidegate_gateway.produce.wal_puts import WalPuts
@@ -58,11 +59,12 @@ class AcknowledgesBeforeCommit(WalCommits):
         key: str,
         mirrored: Collection[MirroredToken],
         of_object: ObjectTimes,
+        instead: Callable[[], None] | None = None,
     ) -> None:
         settle = self.settle
         settle(wal, [BatchOutcome(None, -1, -1, -1)] * len(wal.batches))
         self.settle = lambda wal, outcomes: None  # type: ignore[method-assign]
-        super().commit(wal, key, mirrored, of_object)
+        super().commit(wal, key, mirrored, of_object, instead)
         self.settle = settle  # type: ignore[method-assign]
 
 
@@ -94,18 +96,26 @@ class ForgetsToWake(WalWriter):
         self._work = before
 
 
-class CommitsOutOfOrder(WalWriter):
-    def commit_in_order(self) -> None:
-        for sealed in [each for each in self._in_flight if self._is_next(each)]:
-            self._in_flight.remove(sealed)
+class CommitsOutOfOrder(CommitOrder):
+    def hand_on(self) -> None:
+        holds = self._way.holds_commits
+        for sealed in [
+            each for each in self.objects if each.given_up or (each.stored and not holds)
+        ]:
+            self.take_out(sealed)
             if not sealed.given_up:
                 self._commits.commit(sealed.wal, sealed.key, sealed.mirrored, sealed.times)
             else:
-                self._commits.abandon(sealed.wal, is_cut_off=self.way.is_cut_off)
+                self._commits.abandon(sealed.wal, is_cut_off=self._way.is_cut_off)
 
 
 def in_gateway(part: type, name: str = "WalWriter") -> Plant:
-    where = {"WalWriter": writes, "WalPuts": wal_writer, "RangeCache": reads}[name]
+    where = {
+        "WalWriter": writes,
+        "WalPuts": wal_writer,
+        "CommitOrder": wal_writer,
+        "RangeCache": reads,
+    }[name]
 
     def plant(patch: pytest.MonkeyPatch) -> None:
         put_in_place(patch, where, name, part)
@@ -323,7 +333,7 @@ def log_start_falls_back(patch: pytest.MonkeyPatch) -> None:
         (in_gateway(TakesFailedPutForDone, "WalPuts"), {"not stored"}, 1),
         (in_gateway(UndoesUnknownPuts, "WalPuts"), {"not stored", "lost"}, 1),
         (in_gateway(ForgetsToWake), {"stuck"}, 1),
-        (in_gateway(CommitsOutOfOrder), {"reordered send", "refused send"}, 10),
+        (in_gateway(CommitsOutOfOrder, "CommitOrder"), {"reordered send", "refused send"}, 10),
         (mixes_up_partitions, {"foreign record"}, 1),
         (acknowledges_refused_batches, {"lost", "zombie write", "deleted topic written"}, 1),
         (no_duplicate_window, {in_rules("and is refused"), "refused send"}, 8),

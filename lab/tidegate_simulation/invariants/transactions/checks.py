@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from tidegate_coordination.events import cluster as ev
 from tidegate_coordination.events import groups as gev
+from tidegate_coordination.events import inlined as iev
 from tidegate_coordination.events import links as kev
 from tidegate_coordination.events import transactions as tev
 from tidegate_coordination.events.entries import AnyEvent
@@ -50,6 +51,10 @@ class OffsetView(NamedTuple):
 
     offset: int
     is_pending: bool
+
+
+# The events that may follow that of an object before its transactions are complete.
+_OF_COMMIT: Final = (tev.TransactionGrew, tev.TransactionWritten, iev.BatchesInlined)
 
 
 class _Written(NamedTuple):
@@ -112,7 +117,7 @@ class TransactionWatch:
 
     def before(self, event: AnyEvent) -> None:
         """Take the next event of the entry."""
-        if self._new and not isinstance(event, tev.TransactionGrew | tev.TransactionWritten):
+        if self._new and not isinstance(event, _OF_COMMIT):
             self._settle_written()
         match event:
             case ev.WalCommitted():
@@ -123,6 +128,8 @@ class TransactionWatch:
                 self._touched |= {number for number, _ in event.moves}
             case kev.MirrorsPlaced():
                 self._placed(event)
+            case iev.InlineMoved():
+                self._touched |= {each.partition for each in event.stretches}
             case ev.SegmentsPublished():
                 self._touched |= {each.partition for each in event.partitions}
             case gev.OffsetsCommitted() | gev.OffsetsDeleted() | gev.GroupDeleted():

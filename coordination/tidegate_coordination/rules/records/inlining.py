@@ -1,0 +1,120 @@
+"""Small writes: an object's bytes go into the entry that commits it, and later to the store.
+
+See decision 49.  The state of all gateways holds the bytes until they are moved, so their number is
+bounded; and a log that is being moved or restored takes none, since entries are not copied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from ...events.cluster import Run, WalCommitted
+from ...events.inlined import BatchesInlined, InlineMoved, MovedStretch
+from ...events.metadata_versions import INLINED
+from ...state.cluster import ClusterState
+from ...state.records.objects import WalName, WalStatus
+from ...state.records.runs import RunRow
+from ..proposal import GATEWAYS, HEADS, OBJECTS, TOPICS, Decided, View
+from .batch_outcomes import BatchOutcome
+from .segments import SEGMENTS
+from .wal import CommitWal
+
+MAX_UNMOVED_BYTES: Final = 64 << 20
+"""All bytes of the cluster that are only in its log; each gateway holds them in memory."""
+
+
+def may_inline(state: ClusterState, size_bytes: int) -> bool:
+    """Return whether the log takes an object of that size now."""
+    return (
+        state.metadata_version >= INLINED
+        and state.log_moves.present is None
+        and not state.timelines.is_restoring
+        and state.objects.inlined.size_bytes + size_bytes <= MAX_UNMOVED_BYTES
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommitInlined:
+    """Commit an object whose body travels in the entry.
+
+    commit: the proposal of a stored object.  body: the whole object.
+    Answer: one BatchOutcome per batch; None if the log takes no bytes now, so that the object must
+    be stored, and committed by `commit`.
+    """
+
+    commit: CommitWal
+    body: bytes
+    reads: frozenset[str] = field(default=frozenset({TOPICS, GATEWAYS}), init=False)
+    writes: frozenset[str] = field(default=frozenset({HEADS}), init=False)
+
+    def decide(self, view: View) -> Decided[list[BatchOutcome] | None]:
+        """See the class."""
+        if not may_inline(view.state, len(self.body)):
+            return Decided((), None)
+        decided = self.commit.decide(view)
+        if not decided.events:
+            return Decided((), decided.answer)
+        committed, *later = decided.events
+        assert isinstance(committed, WalCommitted), "the rule of an object commits it first"
+        if not committed.runs:
+            return Decided(decided.events, decided.answer)
+        name = self.commit.name
+        inlined = BatchesInlined(name.incarnation, name.counter, self.body)
+        return Decided((committed, inlined, *later), decided.answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Runs of inlined objects, one at least, that follow one another in a partition.
+
+    runs: those of the stored object that replace them.
+    """
+
+    partition: int
+    parents: tuple[RunRow, ...]
+    runs: tuple[Run, ...]
+
+    def event(self) -> MovedStretch:
+        """Return this part of the event."""
+        first, last = self.parents[0].base_offset, self.parents[-1].next_offset
+        return MovedStretch(self.partition, first, last, self.runs)
+
+
+@dataclass(frozen=True, slots=True)
+class MoveInlined:
+    """Make a stored object the place of batches that were inlined.
+
+    name: of the object; its writer is the author.  stretches: they do not overlap.  One whose runs
+    changed since is left out: deleted, merged, skipped.
+    Answer: how many stretches were moved.  If it is 0, the object is dead, and will be collected.
+    """
+
+    name: WalName
+    size_bytes: int
+    stretches: tuple[Stretch, ...]
+    reads: frozenset[str] = field(
+        default=frozenset({TOPICS, HEADS, GATEWAYS, OBJECTS, SEGMENTS}), init=False
+    )
+    writes: frozenset[str] = field(default=frozenset({OBJECTS, SEGMENTS}), init=False)
+
+    def decide(self, view: View) -> Decided[int]:
+        """See the class."""
+        state, name = view.state, self.name
+        if not state.gateways.is_live(name.incarnation):
+            return Decided((), 0)
+        if state.objects.wal_status(name) is not WalStatus.UNKNOWN:
+            return Decided((), 0)
+        left = tuple(each.event() for each in self.stretches if _is_unchanged(state, each))
+        if not left:
+            # An abandoned id would say that this gateway does not reach the store.
+            return Decided((WalCommitted(*name, self.size_bytes, (), ()),), 0)
+        return Decided((InlineMoved(*name, self.size_bytes, left),), len(left))
+
+
+def _is_unchanged(state: ClusterState, stretch: Stretch) -> bool:
+    partition = state.partitions.get(stretch.partition)
+    if partition is None:
+        return False
+    start = partition.runs.index_of(stretch.parents[0].base_offset)
+    return start is not None and partition.runs.has_at(start, stretch.parents)

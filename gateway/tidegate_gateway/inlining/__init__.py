@@ -1,0 +1,1 @@
+"""Small writes: objects that travel in the metadata log, and their way to the store."""

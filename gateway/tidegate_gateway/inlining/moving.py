@@ -1,0 +1,200 @@
+"""Which inlined objects are moved, and how their batches lie in one stored object.  Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from tidegate_coordination.events.cluster import RUN_FINAL, RUN_LOG_APPEND_TIME, Run
+from tidegate_coordination.rules.records.inlining import MAX_UNMOVED_BYTES, MoveInlined, Stretch
+from tidegate_coordination.state.cluster import ClusterState
+from tidegate_coordination.state.records.objects import WalName
+from tidegate_coordination.state.records.partitions import Partition
+from tidegate_coordination.state.records.runs import RunRow
+from tidegate_protocol.batches import walk
+from tidegate_protocol.errors import InvalidBatch
+from tidegate_storage.objects.runs import run_check
+from tidegate_storage.objects.wal import OpenWal, PlacedBatch, SealedWal, WalIdentity, read_wal
+
+MOVE_SECONDS: Final = 10.0
+"""An object waits for so long in the log, or until a stored object is well filled."""
+ENOUGH_BYTES: Final = 4 << 20
+_NEVER_JOINED: Final = RUN_LOG_APPEND_TIME | RUN_FINAL
+
+
+@dataclass(frozen=True, slots=True)
+class MovedRun:
+    """A run of an inlined object; its name; the CRCs of its batches, and their bytes."""
+
+    partition: Partition
+    row: RunRow
+    source: WalName
+    crcs: tuple[int, ...]
+    region: memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A stored object to be, and the runs that it takes over."""
+
+    wal: SealedWal
+    stretches: tuple[Stretch, ...]
+
+    def proposal(self) -> MoveInlined:
+        """Return the proposal to make once the object is stored."""
+        identity = self.wal.identity
+        name = WalName(identity.incarnation, identity.counter)
+        return MoveInlined(name, len(self.wal.body), self.stretches)
+
+
+def due(state: ClusterState, incarnation: int) -> list[int]:
+    """Return the numbers of a gateway's inlined objects that it should move now, oldest first."""
+    ours = _first_of(state, lambda author: author == incarnation)
+    if not ours:
+        return []
+    size_bytes = sum(state.objects.size_bytes(number) for number in ours)
+    age_ms = state.log_time_ms - state.objects.committed_at_ms(ours[0])
+    is_due = size_bytes >= ENOUGH_BYTES or age_ms >= MOVE_SECONDS * 1000
+    is_full = state.objects.inlined.size_bytes * 2 >= MAX_UNMOVED_BYTES
+    return ours if is_due or is_full or state.log_moves.present is not None else []
+
+
+def due_of_ended(state: ClusterState) -> list[int]:
+    """Return the numbers of inlined objects whose writers have ended, oldest first."""
+    live = state.gateways.live
+    return _first_of(state, lambda author: author not in live)
+
+
+def _first_of(state: ClusterState, is_author: Callable[[int], bool]) -> list[int]:
+    """Return objects of some authors, whose bytes are in memory, until they are enough."""
+    inlined = state.objects.inlined
+    found: list[int] = []
+    size_bytes = 0
+    for number in inlined:
+        author = cast(WalName, state.objects.name(number)).incarnation
+        if is_author(author) and inlined.body(number) is not None:
+            found.append(number)
+            size_bytes += state.objects.size_bytes(number)
+            if size_bytes >= ENOUGH_BYTES:
+                break
+    return found
+
+
+def live_runs(state: ClusterState, numbers: Iterable[int]) -> Iterator[MovedRun]:
+    """Yield the live runs of inlined objects, by partition and in the order of their offsets.
+
+    A run whose bytes do not fit its check is left out.
+    """
+    found = {number: state.objects.inlined.body(number) for number in numbers}
+    bodies = {number: memoryview(body) for number, body in found.items() if body is not None}
+    if not bodies:
+        return
+    since_ms = min(state.objects.committed_at_ms(number) for number in bodies)
+    for partition in _partitions(state, bodies.values()):
+        for row in _rows_since(state, partition, since_ms):
+            if not row.is_marker and row.object_number in bodies:
+                region = bodies[row.object_number][row.position : row.position + row.length]
+                crcs = _crcs(region)
+                if run_check(partition.topic_id, partition.index, crcs) == row.check:
+                    source = cast(WalName, state.objects.name(row.object_number))
+                    yield MovedRun(partition, row, source, crcs, region)
+
+
+def joined(runs: Iterable[MovedRun], identity: WalIdentity) -> Move:
+    """Join runs, of a partition in the order of their offsets, in one object."""
+    opened = OpenWal()
+    for each in runs:
+        row, partition = each.row, each.partition
+        place = (partition.topic_id, partition.index)
+        records = row.next_offset - row.base_offset
+        opened.append(*place, each.region, records, row.max_timestamp, each)
+    wal = opened.seal(identity, source_of=lambda token: cast(MovedRun, token).source)
+    return Move(wal, tuple(_stretches(wal.batches)))
+
+
+def _partitions(state: ClusterState, bodies: Iterable[memoryview]) -> list[Partition]:
+    found: dict[int, Partition] = {}
+    for body in bodies:
+        for each in read_wal(body).slices:
+            topic = state.topics.by_id.get(each.topic_id)
+            if topic is not None and each.partition < len(topic.partition_numbers):
+                number = topic.partition_numbers[each.partition]
+                found[number] = state.partitions[number]
+    return list(found.values())
+
+
+def _rows_since(state: ClusterState, partition: Partition, since_ms: int) -> list[RunRow]:
+    """Return the runs from the first one on that was committed at a time or later."""
+    rows: list[RunRow] = []
+    for at in range(len(partition.runs) - 1, -1, -1):
+        row = partition.runs[at]
+        if not row.is_marker and state.committed_at_ms(row) < since_ms:
+            break
+        rows.append(row)
+    return rows[::-1]
+
+
+def _crcs(region: memoryview) -> tuple[int, ...]:
+    """Return the CRC fields of the batches; none if they are damaged."""
+    try:
+        return tuple([header.crc for _, header in walk(region)])
+    except InvalidBatch:
+        return ()
+
+
+def _stretches(batches: Sequence[PlacedBatch]) -> Iterator[Stretch]:
+    by_partition: dict[int, list[PlacedBatch]] = defaultdict(list)
+    for placed in batches:
+        by_partition[cast(MovedRun, placed.token).partition.number].append(placed)
+    for number, those in by_partition.items():
+        for group in _neighbours(those):
+            parts = [cast(MovedRun, each.token) for each in group]
+            runs = tuple(_run(each) for each in _joinable(group))
+            yield Stretch(number, tuple(each.row for each in parts), runs)
+
+
+def _neighbours(batches: Sequence[PlacedBatch]) -> Iterator[list[PlacedBatch]]:
+    """Split the runs of a partition where another run, or a hole, lies between two of them."""
+    group: list[PlacedBatch] = []
+    for each in batches:
+        row = cast(MovedRun, each.token).row
+        if group and cast(MovedRun, group[-1].token).row.next_offset != row.base_offset:
+            yield group
+            group = []
+        group.append(each)
+    if group:
+        yield group
+
+
+def _joinable(group: Sequence[PlacedBatch]) -> Iterator[list[PlacedBatch]]:
+    """Split neighbours into those that one run can hold.
+
+    A run says one append time for all its batches.
+    """
+    those: list[PlacedBatch] = []
+    for each in group:
+        flags = cast(MovedRun, each.token).row.flags
+        if those and (flags & _NEVER_JOINED or flags != cast(MovedRun, those[-1].token).row.flags):
+            yield those
+            those = []
+        those.append(each)
+    if those:
+        yield those
+
+
+def _run(those: Sequence[PlacedBatch]) -> Run:
+    parts = [cast(MovedRun, each.token) for each in those]
+    first, partition = parts[0].row, parts[0].partition
+    crcs = [crc for each in parts for crc in each.crcs]
+    return Run(
+        partition.number,
+        those[0].start_byte,
+        sum(each.size_bytes for each in those),
+        first.base_offset,
+        parts[-1].row.next_offset - first.base_offset,
+        max(each.row.max_timestamp for each in parts),
+        run_check(partition.topic_id, partition.index, crcs),
+        first.flags,
+    )
