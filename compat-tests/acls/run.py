@@ -3,8 +3,8 @@
     compat-tests/run acls
 
 Every user sends the same requests to both brokers.  The answers are compared by names, codes and
-bit sets.  If each broker answers a user as it answers its super user, both allow the request, and
-other differences between the two answers do not count.
+bit sets.  If each broker gives a user the same answer to a request as its own super user, both
+allow the request.  Then it does not matter in what else the two answers differ.
 """
 
 from __future__ import annotations

@@ -87,10 +87,11 @@ def serve(pipe: Connection, folder: str, port: int) -> None:
 
 
 def ask_all_the_time(pipe: Connection, port: int) -> None:
-    """Ask for ApiVersions; answer each message of the pipe with the 99th percentile of the waits.
+    """Ask for ApiVersions all the time; answer each message of the pipe with a percentile.
 
-    In seconds, since the last message.  It runs in another process than the code that builds the
-    large requests, so that it need not wait for that code.
+    The answer is the 99th percentile, in seconds, of the waits since the last message.  This runs
+    in another process than the code that builds the large requests, so that it need not wait for
+    that code.
     """
     connected = connect(port)
     question = frame(ApiKey.API_VERSIONS, 0, False, b"")

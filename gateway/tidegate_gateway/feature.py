@@ -133,7 +133,7 @@ class Feature:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """The parts that a gateway has before its features.
+    """The parts of a gateway that its features are made from.
 
     cluster: the settings of all gateways.  upkeep: runs the steps of tasks, and counts failures.
     """

@@ -1,10 +1,10 @@
-"""Emits the function that answers a request as refused, for one reason.
+"""Emits the function `refused`: it makes the response to a request that is refused as a whole.
 
-In versions with a field for it, the error stands at the head of the response.  In other versions
-the response has an entry with the error for each entry of the request.  Two arrays match if they
-have the same name, or if the request has only one.  An entry gets the fields that the request's
-entry has, too.  An API has no such function if its arrays do not match, or if its refusals have
-nulls.
+One error code counts for the whole request, or for each of its entries.  In versions with a field
+for it, the error stands at the head of the response.  In other versions the response has an entry
+with the error for each entry of the request.  Two arrays match if they have the same name, or if
+the request has only one.  An entry gets the fields that the request's entry has, too.  An API has
+no such function if its arrays do not match, or if its refusals have nulls.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Emits the function that writes one struct in one regime.
 
 As in reading, a run of fixed fields and the length that follows it go through one Struct call; a
-varint above 127 takes a slower path.  In a message that is sent in parts (one that carries records
-in its response) the functions on the way to the records return the running part.
+varint above 127 takes a slower path.
+
+A response that carries records is sent as a list of parts.  The functions that write the structs
+around the records return the bytearray that is being filled, since records may begin a new one.
 
 In a response every struct that holds an array of structs or texts has a second writer, which is a
 generator: it yields after each element.

@@ -38,7 +38,7 @@ _CRC_POSITION: Final = 17
 
 
 def _varint(number: int) -> int:
-    """Return the one byte of a small number as a zigzag varint."""
+    """Return the zigzag varint of a number from 0 to 63, which is one byte."""
     return number << 1
 
 

@@ -30,7 +30,7 @@ class LineQueue:
         return len(self._waiting) + bool(self._untold)
 
     def add(self, lines: bytes) -> None:
-        """Take whole lines, which are written at once; or drop them."""
+        """Queue whole lines as one piece to write; drop them if they do not fit."""
         limit = self._max_bytes // 2 if self._untold else self._max_bytes
         if self._bytes + len(lines) > limit:
             count = max(lines.count(b"\n"), 1)

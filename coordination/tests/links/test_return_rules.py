@@ -74,7 +74,10 @@ def reached(world: World) -> tuple[int, ...]:
 
 
 def returns(world: World, first: int = 0, second: int = 0) -> ReturnTopics:
-    """Return a proposal of a topic's return; first and second are the source's leader epochs."""
+    """Return the proposal that the topic returns.
+
+    first, second: the leader epochs at the source of the topic's two partitions.
+    """
     numbers = world.state.topics.by_id[MIRRORED].partition_numbers
     return ReturnTopics(2, tuple(zip(numbers, (first, second), strict=True)))
 

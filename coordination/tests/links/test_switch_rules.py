@@ -41,7 +41,11 @@ def linked() -> World:
 
 
 def fenced() -> World:
-    """A fence that the only gateway has reached; partition 0 ends at 10."""
+    """Return a world with a fenced topic.
+
+    Its only gateway has answered all batches to the topic, and the copy's partition 0 ends at
+    offset 10.
+    """
     world = linked()
     world.write(batch(0, 0, 10), producer=PRODUCER, epoch=1)
     assert world.propose(FENCE) == 1

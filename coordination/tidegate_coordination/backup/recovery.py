@@ -252,7 +252,8 @@ async def recover_from_copies(
     An older timeline is used if the newer one has no copies, or if its restore was cut short.
     Unreadable copies of the newer timeline are no reason to use an older one.
 
-    newest: the timeline of the store that holds the records, if the copies are in another store.
+    newest: the newest timeline in the store of the records, if the copies are in another store.
+    The search begins there, unless the store of the copies has a newer one.
 
     Raises:
       NothingToRestore: no copy can be used, or no copy of the newest timeline can.

@@ -238,8 +238,9 @@ def gaps_of(
         if any(each != incarnation for each in holders):
             gaps.waits = True
             gaps.losses += index.is_last_copy(batch)
-        # If the object has earlier batches of this producer, the gap was there when the object was
-        # written: refuse the batch.
+        # No remaining object has the batch before this one: let the producer continue here. But if
+        # this object has earlier batches of the producer, the gap was already there when it was
+        # written, and the batch is refused.
         if is_first and not holders:
             gaps.bridges[key] = _before(batch, batch.first_sequence, state.log_time_ms)
             expected = (batch.producer_epoch, _next_sequence(batch))

@@ -1,4 +1,4 @@
-"""Raising the cluster's metadata.version; see ../metadata_versions.py and decision 18."""
+"""Raising the cluster's metadata.version; see events/metadata_versions.py and decision 18."""
 
 from __future__ import annotations
 

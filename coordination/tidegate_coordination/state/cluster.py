@@ -132,7 +132,9 @@ class ClusterState(StateTables):
         """Return the state from the bytes of encode().
 
         Raises:
-          StateBroken, ReleaseTooOld: a snapshot of another release.
+          StateBroken: the snapshot is damaged, or has a format that this release no longer reads.
+          ReleaseTooOld: a newer release wrote it, or the cluster's metadata.version is too high
+            for this release.
         """
         state = cls(highest_version)
         pieces = split(data)

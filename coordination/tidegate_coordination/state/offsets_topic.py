@@ -265,8 +265,8 @@ class OffsetsTopic:
         if metadata_version < OFFSETS_TOPIC_FILLED or topic is None or topic.link:
             return False
         self._numbers = list(topic.partition_numbers)
-        # Tombstones are dropped, too: with more partitions a group may return in another partition.
-        # A reader of both partitions could take the old tombstone for the newer record.
+        # Drop the tombstones as well. With more partitions, a group's records may be in another
+        # partition than before. A reader of both could apply the old tombstone to the newer record.
         self.by_number.clear()
         self.by_number.update((each, PartitionRecords(self._groups)) for each in self._numbers)
         return True

@@ -61,7 +61,8 @@ def decode_head(state: StateTables, table: Mapping[str, Any]) -> None:
     """Fill an empty state, except its metadata.version, from encode_head()'s answer.
 
     Raises:
-      StateBroken, ReleaseTooOld: a snapshot of another release.
+      StateBroken: the snapshot has a format that this release no longer reads.
+      ReleaseTooOld: a newer release wrote it, in a format that this release does not know.
     """
     found = table.get("format")
     if isinstance(found, int) and found > _READABLE_FORMATS[-1]:

@@ -221,7 +221,7 @@ def test_help_and_version(tmp_path: Path) -> None:
 
 
 def run_main(cwd: Path, *lines: str) -> subprocess.CompletedProcess[str]:
-    """Call what `tidegate --help` calls, in a process that executes these lines before it."""
+    """Run these lines, and then the main function as `tidegate --help` does, in a new process."""
     script = [
         "import sys",
         "sys.argv = ['tidegate', '--help']",

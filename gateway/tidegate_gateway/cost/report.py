@@ -1,4 +1,7 @@
-"""The report about costs: the sums, what they cost, and advice, as builtins.  Pure."""
+"""The report about costs, as dicts and lists of numbers and texts.  Pure.
+
+It has the summed requests and bytes, what they cost, and advice.
+"""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def note_act(call: Call, act: Act | None, *, is_audited: bool) -> None:
 
 
 def tell_act(call: Call, act: Act, *, is_audited: bool = True) -> None:
-    """Write an act to the log, and to the audit log."""
+    """Log an act at level INFO.  If is_audited, also write it to the audit log."""
     more = {"count": len(act.names)} if len(act.names) > MAX_NAMES else {}
     peer = f"{call.peer.host}:{call.peer.port}"
     names = act.names[:MAX_NAMES]

@@ -137,7 +137,7 @@ class _Search:
                     best, kept = (trial, left) if trial is not None else (best, kept)
 
     def with_other_seeds(self) -> list[Trial]:
-        """Return the best trial, trials of other seeds with the same part, and all other trials."""
+        """Return the best trial, then trials of its world with other seeds, then all others."""
         best = self.best
         found = [best]
         for seed in self.seeds:

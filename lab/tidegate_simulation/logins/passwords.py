@@ -69,7 +69,7 @@ class Passwords:
 
 
 class PasswordKeeper:
-    """Sets and changes passwords, by the listener without logins."""
+    """Sets and changes SCRAM passwords.  It connects to the listener that asks for no login."""
 
     def __init__(self, workload: Workload, name: str, passwords: Passwords) -> None:
         self.client = Client(workload.world, name)

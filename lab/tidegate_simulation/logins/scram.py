@@ -1,4 +1,7 @@
-"""SCRAM-SHA-256 as a client (RFC 5802), with a nonce of the run's own.  Pure."""
+"""The client's side of SCRAM-SHA-256 (RFC 5802).  Pure.
+
+The caller draws the nonce from the run's random numbers.
+"""
 
 from __future__ import annotations
 

@@ -87,8 +87,9 @@ def restore(
     """Make a new metadata log from the newest backup, and salvage records written since.
 
     Stop all gateways first: the new log ends gateways that still run, and lacks the records that
-    they acknowledge until then.  If a gateway answers, the command does nothing.  For a trial,
-    restore from a copy of the whole prefix.
+    they acknowledge until then.  If a gateway answers, the command does nothing.  To try a restore
+    while the cluster runs, copy everything below the store's prefix elsewhere, and restore from the
+    copy with --while-gateways-run.
     """
     from .restore import RestoreOptions, run_restore
 

@@ -142,7 +142,7 @@ def _traffic(row: Row) -> float:
 
 
 def _topic_rates(pairs: Iterable[tuple[Pages | None, Pages]], family: str) -> Mapping[str, float]:
-    """Return the sums over gateways.
+    """Return each topic's rate, summed over gateways.
 
     A series that the earlier frame does not have has no rate: when a topic gets a series, the
     series begins with the topic's whole count.

@@ -62,7 +62,11 @@ async def unfenced_unit(coordinator: Coordinator, number: int, reason: str) -> N
 async def _rest(
     coordinator: Coordinator, source: ClassicCluster, link: str, number: int, unit: Unit
 ) -> str:
-    """Wait until all gateways hold the unit and no transaction is open; return why not, or ""."""
+    """Wait until the unit is at rest; return why not, or "".
+
+    At rest: no gateway has an unanswered change of the unit's groups and ids, or an unanswered
+    batch of its ids; and no transaction of the unit is open at the source or in its copies.
+    """
     text = SILENT_TEXT
     with trio.move_on_after(COMMAND_SECONDS):
         while text := unready_unit(coordinator.state, link, number):
