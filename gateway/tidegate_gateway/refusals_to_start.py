@@ -6,8 +6,8 @@ from tidegate_coordination import refusals
 
 from .instance import DataFolderUnusable
 from .peers.answering import GatewaysRun
-from .produce.wal_puts import KeyTaken
 from .startup import NodeIdInUse
+from .upkeep.key_taken import KeyTaken
 
 
 def sentence_of(error: BaseException) -> str | None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.rules.test_wal_rules import TOPIC, World, batch, commit_of, offsets
-from tidegate_coordination.events.cluster import LogStartsMoved, Run, TopicDeleted, WalCommitted
+from tidegate_coordination.events.cluster import (
+    LogStartsMoved,
+    ObjectsCollected,
+    Run,
+    TopicDeleted,
+    WalAbandoned,
+    WalCommitted,
+)
 from tidegate_coordination.events.inlined import BatchesInlined, InlineMoved, MovedStretch
 from tidegate_coordination.events.log_moves import LogMoveBegun
 from tidegate_coordination.events.metadata_versions import INLINED
@@ -24,7 +31,7 @@ BODY = bytes(100)
 
 def proposal(world: World, *batches: BatchFacts) -> CommitInlined:
     world.counter += 1
-    return CommitInlined(commit_of(WalName(1, world.counter), batches), BODY)
+    return CommitInlined.of(commit_of(WalName(1, world.counter), batches), BODY)
 
 
 def inline(world: World, *batches: BatchFacts) -> None:
@@ -59,8 +66,44 @@ def test_it_is_committed_as_a_stored_object_is() -> None:
 
 def test_an_object_without_an_accepted_batch_needs_no_place() -> None:
     world = World()
-    decided = proposal(world, batch(topic=b"x" * 16)).decide(world.view())
-    assert [type(each) for each in decided.events] == [WalCommitted]
+    world.apply(*proposal(world, batch(topic=b"x" * 16)).decide(world.view()).events)
+    objects = world.state.objects
+    assert not objects.inlined
+    assert set(objects.dead) == {0}
+    assert not objects.inlined.was_stored(0)
+    world.check_replay()
+
+
+def test_the_store_is_not_asked_for_objects_that_were_in_the_log_alone() -> None:
+    """Their keys may hold objects of a life that the log has lost."""
+    world = World()
+    inline(world, batch())
+    world.counter += 1
+    world.commit(batch())
+    world.apply(LogStartsMoved(((0, 2),)))
+    objects = world.state.objects
+    assert [objects.inlined.was_stored(number) for number in (0, 1)] == [False, True]
+    loaded = ClusterState.decode(world.state.encode()).objects
+    assert [loaded.inlined.was_stored(number) for number in (0, 1)] == [False, True]
+    world.apply(ObjectsCollected((0, 1)))
+    assert not objects.inlined.encode()
+    world.check_replay()
+
+
+def test_an_object_in_the_log_does_not_prove_that_the_store_is_reached() -> None:
+    world = World()
+    world.commit(batch())
+    world.apply(WalAbandoned(1, 20))
+    world.counter = 30
+    inline(world, batch())
+    for state in (world.state, ClusterState.decode(world.state.encode())):
+        assert state.objects.is_newest_abandoned(1)
+        assert state.objects.next_proof(1) == 21
+    world.counter += 1
+    world.commit(batch())
+    assert not world.state.objects.is_newest_abandoned(1)
+    assert world.state.objects.next_proof(1) == 33
+    world.check_replay()
 
 
 def test_a_snapshot_has_the_places_and_not_the_bytes() -> None:

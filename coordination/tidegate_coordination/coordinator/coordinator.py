@@ -95,7 +95,11 @@ class Coordinator:
         self._loop = Loop(self._decider, self._barriers, self._liveness, self.standstill)
         self.max_entry_bytes = log.capabilities.max_entry_bytes
         self.typical_append_seconds = log.capabilities.typical_append_seconds
-        self.inline_bytes_per_second = log.capabilities.inline_bytes_per_second
+
+    @property
+    def inline_bytes_per_second(self) -> int:
+        """Return how many bytes of small writes the present log takes from all gateways."""
+        return self._decider.log.capabilities.inline_bytes_per_second
 
     @property
     def incarnation(self) -> int:

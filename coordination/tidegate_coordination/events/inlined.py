@@ -13,6 +13,7 @@ class BatchesInlined(Event, frozen=True, tag=65):
     """The entry holds the body of the WAL object that the event before this one committed.
 
     The event before it in the entry is the object's WalCommitted.  The object is not in the store.
+    The body is empty if no batch was accepted.
     """
 
     level = INLINED

@@ -190,7 +190,9 @@ def decode_proposal(kind: str, data: bytes) -> Proposal[Any]:
         raise Unreadable(f"not a proposal of kind {kind}: {error}") from error
     values = {each.name: getattr(shape, each.name) for each in codec.fields}
     proposal = codec.kind(**values)
-    if isinstance(proposal, wal.CommitWal) and not all(map(_is_possible, proposal.batches)):
+    if isinstance(proposal, wal.CommitWal | inlining.CommitInlined) and not all(
+        map(_is_possible, proposal.batches)
+    ):
         raise Unreadable("a batch has numbers that no WAL object can hold")
     return cast("Proposal[Any]", proposal)
 

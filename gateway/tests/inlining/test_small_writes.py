@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from typing import Any
+
 import pytest
 import trio
 from trio.testing import MockClock
 
+from tests.rules.test_wal_rules import World, batch, commit_of
 from tests.worlds.wire_client import WireWorld, records_batch, wire_world
+from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable
+from tidegate_coordination.events.cluster import GatewayRenewed
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.records import inlining
 from tidegate_coordination.state.records.inlined import InlinedObjects
+from tidegate_coordination.state.records.objects import WalName
+from tidegate_gateway.inlining.moving import due, due_of_others
+from tidegate_gateway.upkeep.key_taken import KeyTaken
 from tidegate_protocol.messages import delete_topics as dt
 from tidegate_storage.stores.memory_store import MemoryObjectStore
-from tidegate_storage.stores.object_store import Buffer
+from tidegate_storage.stores.object_store import Buffer, ObjectExists
 
 ON = {"wal.inline.max.bytes": "65536"}
 
@@ -143,3 +152,65 @@ async def test_the_records_of_a_deleted_topic_are_not_moved(autojump_clock: Mock
         await trio.sleep(15)
         assert not store.puts
         assert not inlined(world)
+
+
+async def test_a_move_whose_outcome_is_unknown_is_proposed_again(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SlowStore()
+    async with wire_world(ON, store=store) as world:
+        await world.create_topic("t", 1)
+        values = await fill(world, 3)
+        coordinator = world.gateway.coordinator
+        propose, asked = coordinator.propose, []
+
+        async def silent_once(proposal: Any) -> Any:
+            if isinstance(proposal, inlining.MoveInlined):
+                asked.append(proposal)
+                if len(asked) == 1:
+                    raise CoordinatorUnavailable("no answer")
+            return await propose(proposal)
+
+        monkeypatch.setattr(coordinator, "propose", silent_once)
+        await trio.sleep(15)
+        assert (len(asked), len(store.puts)) == (2, 1)
+        assert asked[0] == asked[1]
+        assert not inlined(world)
+        assert await world.connect().fetch_values("t", 0, 0) == values
+
+
+class TakenStore(SlowStore):
+    """Each key of a WAL object holds another object already."""
+
+    async def put(self, key: str, body: Buffer) -> None:
+        if "/wal/" in key:
+            with suppress(ObjectExists):
+                await MemoryObjectStore.put(self, key, b"of an earlier life of this log")
+        await super().put(key, body)
+
+
+async def test_a_gateway_whose_key_is_taken_stops(autojump_clock: MockClock) -> None:
+    store = TakenStore()
+
+    async def write_and_wait() -> None:
+        async with wire_world(ON, store=store) as world:
+            await world.create_topic("t", 1)
+            await fill(world, 3)
+            await trio.sleep_forever()
+
+    with pytest.raises(BaseExceptionGroup) as stopped:
+        await write_and_wait()
+    assert stopped.group_contains(KeyTaken, match="not its own has the key")
+
+
+def test_the_objects_of_a_gateway_that_does_not_move_them_are_moved_by_another() -> None:
+    world = World()
+    world.counter = 1
+    commit = commit_of(WalName(1, 1), [batch()])
+    decided = inlining.CommitInlined.of(commit, bytes(100)).decide(world.view())
+    world.apply(*decided.events)
+    assert (due(world.state, 1), due_of_others(world.state)) == ([], [])
+    for seconds, ours, of_others in ((11, [0], []), (61, [0], [0])):
+        world.clock_ms = 1_000_000 + seconds * 1000
+        world.apply(GatewayRenewed())
+        assert (due(world.state, 1), due_of_others(world.state)) == (ours, of_others)

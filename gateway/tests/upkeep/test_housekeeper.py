@@ -120,7 +120,7 @@ async def test_the_log_is_not_trimmed_of_bytes_that_the_store_lacks(
         batch = BatchFacts(topic_id, 0, 0, 9, 1, NOW_MS, 5, -1, -1, -1, -1)
         name = WalName(coordinator.incarnation, 100)
         commit = CommitWal(name, 9, [batch], frozenset())
-        assert await coordinator.propose(CommitInlined(commit, b"some body")) is not None
+        assert await coordinator.propose(CommitInlined.of(commit, b"some body")) is not None
         kept = coordinator.state.position
         await write(world, "t", 3)
         await world.gateway.keepers.housekeeper.take_snapshot()

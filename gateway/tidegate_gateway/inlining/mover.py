@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Final
 
 import structlog
 import trio
 
-from tidegate_coordination.coordinator.coordinator import Coordinator
-from tidegate_coordination.rules.records.wal import AbandonWal
+from tidegate_coordination.coordinator.coordinator import Coordinator, ProposalFailed
+from tidegate_coordination.rules.records.wal import AbandonWal, CommitWal
 from tidegate_coordination.state.records.objects import WalName
 from tidegate_storage.objects.wal import WalIdentity
+from tidegate_storage.stores.object_store import ObjectExists
 
 from ..produce.wal_commits import OnStored
 from ..produce.wal_puts import WalPuts
+from ..upkeep.key_taken import key_taken
 from ..upkeep.upkeep import Upkeep
-from .moving import Move, due, due_of_ended, joined, live_runs
+from .moving import BYTES_PER_RUN, Move, due, due_of_others, joined, live_runs
 
 _log = structlog.get_logger("tidegate.wal")
 
@@ -52,9 +55,15 @@ class InlineMover:
         self._on_stored = on_stored
         self._put_seconds = put_seconds
         self.moved_bytes = 0
+        self._turn = trio.Lock()  # of the task and of the housekeeper
+        self._stored: Move | None = None
 
     async def run(self) -> None:
-        """Move this gateway's objects that are due, once a second; forever."""
+        """Move this gateway's objects that are due, once a second; forever.
+
+        Raises:
+          KeyTaken: another gateway's object has the key of one of this gateway's objects.
+        """
         while True:
             await trio.sleep(LOOK_SECONDS)
             await self._upkeep.attempt("move small writes to the store", self.move)
@@ -70,32 +79,59 @@ class InlineMover:
             if not await self._move(numbers):
                 return
 
-    async def move_ended(self) -> None:
-        """Move the objects of gateways that have ended.
+    async def move_others(self) -> None:
+        """Move the objects that other gateways do not move.
 
         Raises:
           CoordinatorUnavailable, ProposalFailed: as move().
         """
-        while numbers := due_of_ended(self._coordinator.state):
+        while numbers := due_of_others(self._coordinator.state):
             if not await self._move(numbers):
                 return
 
     async def _move(self, numbers: Sequence[int]) -> bool:
-        """Store the batches of some objects; return whether any has moved."""
-        runs = list(live_runs(self._coordinator.state, numbers))
-        return bool(runs) and await self._store(joined(runs, self._next_identity()))
+        """Store the batches of some objects, and commit them; return whether any has moved."""
+        async with self._turn:
+            if self._stored is None:
+                self._stored = await self._store(numbers)
+            return self._stored is not None and await self._commit(self._stored)
 
-    async def _store(self, move: Move) -> bool:
-        """Store an object and commit it; return whether its runs took over any others."""
-        identity = move.wal.identity
-        name, key = WalName(identity.incarnation, identity.counter), self._key_of(identity)
-        with trio.move_on_after(self._put_seconds) as putting:
-            await self._puts.put(key, move.wal.body)
+    async def _store(self, numbers: Sequence[int]) -> Move | None:
+        """Store the batches of some objects in one; None if that was not possible."""
+        most = self._coordinator.max_entry_bytes // 4 // BYTES_PER_RUN
+        runs = list(islice(live_runs(self._coordinator.state, numbers), most))
+        if not runs:
+            return None
+        move = joined(runs, self._next_identity())
+        key = self._key_of(move.wal.identity)
+        try:
+            with trio.move_on_after(self._put_seconds) as putting:
+                await self._puts.put(key, move.wal.body)
+        except ObjectExists as error:
+            raise key_taken(key) from error
         if putting.cancelled_caught:
             _log.error("gave up storing an object of small writes", key=key)
-            await self._coordinator.propose(AbandonWal(name))
-            return False
-        self._on_stored(name, key, move.wal.body)
-        count = await self._coordinator.propose(move.proposal())
+            await self._coordinator.propose(AbandonWal(_name(move)))
+            return None
+        self._on_stored(_name(move), key, move.wal.body)
+        return move
+
+    async def _commit(self, move: Move) -> bool:
+        """Commit a stored object; return whether its runs took over any others.
+
+        If the outcome is unknown, the next round proposes the same object again.
+        """
+        try:
+            count = await self._coordinator.propose(move.proposal())
+        except ProposalFailed:
+            # An empty object is dead, so that it will be deleted.
+            self._stored = None
+            await self._coordinator.propose(CommitWal(_name(move), len(move.wal.body), []))
+            raise
+        self._stored = None
         self.moved_bytes += len(move.wal.body) if count else 0
         return count > 0
+
+
+def _name(move: Move) -> WalName:
+    return WalName(move.wal.identity.incarnation, move.wal.identity.counter)

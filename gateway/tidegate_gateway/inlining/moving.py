@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -21,6 +21,12 @@ from tidegate_storage.objects.wal import OpenWal, PlacedBatch, SealedWal, WalIde
 MOVE_SECONDS: Final = 10.0
 """An object waits for so long in the log, or until a stored object is well filled."""
 ENOUGH_BYTES: Final = 4 << 20
+MAX_OBJECTS: Final = 1_000
+"""Of one move, which is planned in one step of the loop."""
+LATE_SECONDS: Final = 60.0
+"""After this time another gateway moves an object."""
+BYTES_PER_RUN: Final = 64
+"""The most bytes that a moved run takes in the log entry."""
 _NEVER_JOINED: Final = RUN_LOG_APPEND_TIME | RUN_FINAL
 
 
@@ -51,35 +57,42 @@ class Move:
 
 def due(state: ClusterState, incarnation: int) -> list[int]:
     """Return the numbers of a gateway's inlined objects that it should move now, oldest first."""
-    ours = _first_of(state, lambda author: author == incarnation)
-    if not ours:
-        return []
-    size_bytes = sum(state.objects.size_bytes(number) for number in ours)
-    age_ms = state.log_time_ms - state.objects.committed_at_ms(ours[0])
-    is_due = size_bytes >= ENOUGH_BYTES or age_ms >= MOVE_SECONDS * 1000
-    is_full = state.objects.inlined.size_bytes * 2 >= MAX_UNMOVED_BYTES
-    return ours if is_due or is_full or state.log_moves.present is not None else []
-
-
-def due_of_ended(state: ClusterState) -> list[int]:
-    """Return the numbers of inlined objects whose writers have ended, oldest first."""
-    live = state.gateways.live
-    return _first_of(state, lambda author: author not in live)
-
-
-def _first_of(state: ClusterState, is_author: Callable[[int], bool]) -> list[int]:
-    """Return objects of some authors, whose bytes are in memory, until they are enough."""
     inlined = state.objects.inlined
+    first = next(inlined.of_author(incarnation), None)
+    if first is None:
+        return []
+    ours, are_enough = _first_of(state, incarnation)
+    must = state.log_moves.present is not None or inlined.size_bytes * 2 >= MAX_UNMOVED_BYTES
+    return ours if are_enough or must or _age_ms(state, first) >= MOVE_SECONDS * 1000 else []
+
+
+def due_of_others(state: ClusterState) -> list[int]:
+    """Return the numbers of inlined objects that their gateway does not move, oldest first.
+
+    The gateway has ended, or does not reach the store.
+    """
+    inlined, live = state.objects.inlined, state.gateways.live
+    for author in inlined.authors():
+        first = next(inlined.of_author(author))
+        if author not in live or _age_ms(state, first) >= LATE_SECONDS * 1000:
+            return _first_of(state, author)[0]
+    return []
+
+
+def _age_ms(state: ClusterState, number: int) -> int:
+    return state.log_time_ms - state.objects.committed_at_ms(number)
+
+
+def _first_of(state: ClusterState, author: int) -> tuple[list[int], bool]:
+    """Return the oldest objects of an incarnation, and whether they are enough for one move."""
     found: list[int] = []
     size_bytes = 0
-    for number in inlined:
-        author = cast(WalName, state.objects.name(number)).incarnation
-        if is_author(author) and inlined.body(number) is not None:
-            found.append(number)
-            size_bytes += state.objects.size_bytes(number)
-            if size_bytes >= ENOUGH_BYTES:
-                break
-    return found
+    for number in state.objects.inlined.of_author(author):
+        found.append(number)
+        size_bytes += state.objects.size_bytes(number)
+        if size_bytes >= ENOUGH_BYTES or len(found) == MAX_OBJECTS:
+            return found, True
+    return found, False
 
 
 def live_runs(state: ClusterState, numbers: Iterable[int]) -> Iterator[MovedRun]:

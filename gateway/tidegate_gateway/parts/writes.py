@@ -55,7 +55,7 @@ def write_parts(
 
     lane = InlineLane(
         ground.settings.int("wal.inline.max.bytes"),
-        coordinator.inline_bytes_per_second,
+        lambda: coordinator.inline_bytes_per_second,
         lambda: coordinator.state,
     )
     writer = WalWriter(

@@ -17,25 +17,24 @@ from tidegate_coordination.state.cluster import ClusterState
 class InlineLane:
     """See the module's head.
 
-    max_object_bytes: of an object in the log; 0: none travels there.
-    bytes_per_second: of the cluster.  size_of: returns the size of an object by that of its batches
-      and their number of partitions.
+    max_object_bytes: of the batches of an object in the log; 0: none travels there.
+    bytes_per_second: returns the bytes that the present log takes from all gateways.
     """
 
     max_object_bytes: int
-    bytes_per_second: int
+    bytes_per_second: Callable[[], int]
     state_of: Callable[[], ClusterState]
     _left: float = 0.0
     _counted_at: float = -1.0
 
     @property
     def is_on(self) -> bool:
-        """Return whether an object can travel in the log at all."""
-        return self.max_object_bytes > 0 and self.bytes_per_second > 0
+        """Return whether the settings let objects travel in the log."""
+        return self.max_object_bytes > 0
 
     def takes(self, size_bytes: int, now: float) -> bool:
         """Return whether the log takes an object of that size now."""
-        if not 0 < size_bytes <= self.max_object_bytes or not self.bytes_per_second:
+        if not 0 < size_bytes <= self.max_object_bytes:
             return False
         self._fill(now)
         return size_bytes <= self._left and may_inline(self.state_of(), size_bytes)
@@ -45,9 +44,9 @@ class InlineLane:
         self._left -= size_bytes
 
     def _fill(self, now: float) -> None:
-        share = self.bytes_per_second / max(1, len(self.state_of().gateways.live))
+        share = self.bytes_per_second() / max(1, len(self.state_of().gateways.live))
         # A share may be smaller than an object, which then takes those of some seconds.
-        most = max(share, self.max_object_bytes)
+        most = max(share, self.max_object_bytes) if share else 0.0
         passed = now - self._counted_at if self._counted_at >= 0 else most
         self._left = min(most, self._left + passed * share)
         self._counted_at = now

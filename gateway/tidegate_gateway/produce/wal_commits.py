@@ -175,6 +175,9 @@ class WalCommits:
             if outcomes is None:
                 assert instead is not None, "a stored object needs no room in the log"
                 return instead()
+            if instead is not None:
+                self._counters.inlined_objects += 1
+                self._counters.inlined_bytes += len(wal.body)
             now = self._counters.committed_at = trio.current_time()
             times = self._counters.times
             times.commit.add(now - of_object.stored_at)
@@ -197,11 +200,11 @@ class WalCommits:
             _log.error("a WAL object could not be committed", error=str(failure))
             self.abandon(wal)
 
-        self._counters.left_batches += len(left)
         if instead is not None:
-            self._counters.inlined_objects += 1
-            self._counters.inlined_bytes += len(wal.body)
-            return self._coordinator.submit(CommitInlined(proposal, bytes(wal.body)), deliver, fail)
+            return self._coordinator.submit(
+                CommitInlined.of(proposal, bytes(wal.body)), deliver, fail
+            )
+        self._counters.left_batches += len(left)
         self._counters.objects += 1
         self._counters.bytes += len(wal.body)
         self._counters.batches += len(wal.batches)

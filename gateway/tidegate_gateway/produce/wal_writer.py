@@ -36,6 +36,7 @@ from ..network.arenas import Arena
 from ..network.inflow import Inflow
 from ..network.transport import Buffer
 from ..store_way.store_way import StoreWay
+from ..upkeep.key_taken import key_taken
 from ..upkeep.upkeep import Upkeep
 from .commit_order import CommitOrder
 from .inline_lane import InlineLane
@@ -44,7 +45,7 @@ from .seal_pace import SealPace
 from .sealed_object import SealedObject
 from .wal_commits import BatchToken, MirroredToken, OnStored, WalCommits, appended
 from .wal_counters import WalCounters
-from .wal_puts import WalPuts, key_taken
+from .wal_puts import WalPuts
 from .wal_settings import WalSettings
 
 _log = structlog.get_logger("tidegate.wal")

@@ -1,8 +1,9 @@
 """Finds gateways that alone do not reach the store, so that others serve their clients.  Pure.
 
 The metadata log holds the marks, so all gateways see the same ones.  A gateway is marked while its
-newest settled WAL id is an abandoned one.  If a gateway cannot reach the store, it marks itself: it
-abandons an id that it never used.  Its next commit removes the mark.
+newest settled WAL id is an abandoned one; ids of objects that travel in the log do not count.  If a
+gateway cannot reach the store, it marks itself: it abandons an id that it never used.  Its next
+commit of a stored object removes the mark.
 
 A mark alone proves nothing, since the store may be unavailable to all gateways.  Clients avoid a
 marked gateway only if other gateways commit after the mark, and again at least PROVEN_SECONDS
@@ -42,7 +43,7 @@ def signs_of(state: ClusterState) -> list[Sign]:
     return [
         Sign(
             each.incarnation,
-            objects.next_counter(each.incarnation),
+            objects.next_proof(each.incarnation),
             objects.is_newest_abandoned(each.incarnation),
         )
         for each in state.gateways.serving()

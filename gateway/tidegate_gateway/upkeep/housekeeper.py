@@ -329,7 +329,9 @@ class Housekeeper:
 
     async def _collect(self, numbers: list[int]) -> None:
         state = self._coordinator.state
-        keys = [object_key(state, state.objects.name(number)) for number in numbers]
+        objects = state.objects
+        stored = [number for number in numbers if objects.inlined.was_stored(number)]
+        keys = [object_key(state, objects.name(number)) for number in stored]
         # If the log was restored elsewhere, the new log may need objects that are dead in this log.
         await self._check_owner()
         await self._store.delete_many(keys)

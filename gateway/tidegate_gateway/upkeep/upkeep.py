@@ -26,11 +26,14 @@ from tidegate_coordination.state.broken import StateBroken
 from tidegate_storage.objects.ownership import TimelineOver
 from tidegate_storage.stores.object_store import StoreMisconfigured, StoreUnavailable
 
+from .key_taken import KeyTaken
+
 _log = structlog.get_logger("tidegate.upkeep")
 
 AGAIN_SECONDS: Final = 1.0
 MUST_STOP: Final = (
     GatewayFenced,
+    KeyTaken,
     LogCorrupt,
     LogMisconfigured,
     ReleaseTooOld,

@@ -38,7 +38,7 @@ async def inline(writer: Writer, *slices: tuple[str, bytes]) -> WalName:
     """Commit an object inside the log; its body is not stored."""
     name, body, batches = writer.seal_object(*slices)
     commit = CommitWal(name, len(body), batches)
-    assert await writer.coordinator.propose(CommitInlined(commit, body)) is not None
+    assert await writer.coordinator.propose(CommitInlined.of(commit, body)) is not None
     return name
 
 

@@ -6,6 +6,7 @@ bounded; and a log that is being moved or restored takes none, since entries are
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,7 +17,7 @@ from ...state.cluster import ClusterState
 from ...state.records.objects import WalName, WalStatus
 from ...state.records.runs import RunRow
 from ..proposal import GATEWAYS, HEADS, OBJECTS, TOPICS, Decided, View
-from .batch_outcomes import BatchOutcome
+from .batch_outcomes import BatchFacts, BatchOutcome
 from .segments import SEGMENTS
 from .wal import CommitWal
 
@@ -38,15 +39,35 @@ def may_inline(state: ClusterState, size_bytes: int) -> bool:
 class CommitInlined:
     """Commit an object whose body travels in the entry.
 
-    commit: the proposal of a stored object.  body: the whole object.
+    body: the whole object.  The other fields are those of CommitWal.
     Answer: one BatchOutcome per batch; None if the log takes no bytes now, so that the object must
     be stored, and committed by `commit`.
     """
 
-    commit: CommitWal
+    name: WalName
+    batches: Sequence[BatchFacts]
+    append_time_topics: frozenset[bytes]
+    is_walked: bool
     body: bytes
     reads: frozenset[str] = field(default=frozenset({TOPICS, GATEWAYS}), init=False)
     writes: frozenset[str] = field(default=frozenset({HEADS}), init=False)
+
+    @classmethod
+    def of(cls, commit: CommitWal, body: bytes) -> CommitInlined:
+        """Return the proposal for the body of an object without mirrored batches."""
+        facts = (commit.name, commit.batches, commit.append_time_topics, commit.is_walked)
+        return cls(*facts, body)
+
+    @property
+    def commit(self) -> CommitWal:
+        """Return the proposal for the object once it is stored."""
+        return CommitWal(
+            self.name,
+            len(self.body),
+            self.batches,
+            self.append_time_topics,
+            is_walked=self.is_walked,
+        )
 
     def decide(self, view: View) -> Decided[list[BatchOutcome] | None]:
         """See the class."""
@@ -57,10 +78,9 @@ class CommitInlined:
             return Decided((), decided.answer)
         committed, *later = decided.events
         assert isinstance(committed, WalCommitted), "the rule of an object commits it first"
-        if not committed.runs:
-            return Decided(decided.events, decided.answer)
-        name = self.commit.name
-        inlined = BatchesInlined(name.incarnation, name.counter, self.body)
+        # Also without a run, the event says that the store does not have the object.
+        body = self.body if committed.runs else b""
+        inlined = BatchesInlined(self.name.incarnation, self.name.counter, body)
         return Decided((committed, inlined, *later), decided.answer)
 
 

@@ -7,7 +7,8 @@ gateway asks the store for none of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 
 class InlinedObjects:
@@ -16,11 +17,13 @@ class InlinedObjects:
     size_bytes: of all bodies, also of those that are not in memory.
     """
 
-    __slots__ = ("_bodies", "_places", "size_bytes")
+    __slots__ = ("_bodies", "_by_author", "_dead", "_places", "size_bytes")
 
     def __init__(self) -> None:
-        self._places: dict[int, tuple[int, int]] = {}
+        self._places: dict[int, tuple[int, int, int]] = {}
+        self._by_author: dict[int, dict[int, None]] = {}
         self._bodies: dict[int, bytes] = {}
+        self._dead: set[int] = set()
         self.size_bytes = 0
 
     def __contains__(self, number: int) -> bool:
@@ -33,22 +36,58 @@ class InlinedObjects:
         """Yield the numbers, rising."""
         return iter(self._places)
 
-    def add(self, number: int, position: int, body: bytes) -> None:
-        """Keep an object of the entry at a position of the log."""
-        self._places[number] = (position, len(body))
-        self._bodies[number] = body
-        self.size_bytes += len(body)
+    def authors(self) -> list[int]:
+        """Return the incarnations whose objects are here."""
+        return list(self._by_author)
+
+    def of_author(self, incarnation: int) -> Iterator[int]:
+        """Yield the numbers of an incarnation's objects, rising."""
+        return iter(self._by_author.get(incarnation, ()))
+
+    def add(self, number: int, incarnation: int, position: int, body: bytes) -> None:
+        """Keep an object of the entry at a position of the log.  body: empty for a dead object."""
+        if body:
+            self._place(number, position, len(body), incarnation)
+            self._bodies[number] = body
+        else:
+            self._dead.add(number)
+
+    def _place(self, number: int, position: int, size_bytes: int, incarnation: int) -> None:
+        self._places[number] = (position, size_bytes, incarnation)
+        self._by_author.setdefault(incarnation, {})[number] = None
+        self.size_bytes += size_bytes
 
     def forget(self, number: int) -> None:
-        """Drop an object, if it is here: the store has its live batches, or none is live."""
+        """Drop the bytes of an object, if it is here: it has no live run any more."""
         place = self._places.pop(number, None)
-        if place is not None:
-            self.size_bytes -= place[1]
-            self._bodies.pop(number, None)
+        if place is None:
+            return
+        _, size_bytes, incarnation = place
+        self.size_bytes -= size_bytes
+        self._bodies.pop(number, None)
+        self._dead.add(number)
+        ours = self._by_author[incarnation]
+        del ours[number]
+        if not ours:
+            del self._by_author[incarnation]
+
+    def was_stored(self, number: int) -> bool:
+        """Return whether a key of the store is an object's own.
+
+        The key of an object that was only in the log may hold an object that another log's life
+        of the same incarnation stored; so the housekeeper does not delete it.
+        """
+        return number not in self._dead and number not in self._places
+
+    def collected(self, numbers: Iterable[int]) -> None:
+        """Forget dead objects."""
+        if self._dead:
+            self._dead.difference_update(numbers)
 
     def forget_all(self) -> None:
         """Drop all objects: a restore has stored each under its own key."""
         self._places.clear()
+        self._by_author.clear()
         self._bodies.clear()
         self.size_bytes = 0
 
@@ -65,7 +104,7 @@ class InlinedObjects:
         """Return the positions of the entries whose bytes are not in memory, by object."""
         return {
             number: position
-            for number, (position, _) in self._places.items()
+            for number, (position, _, _) in self._places.items()
             if number not in self._bodies
         }
 
@@ -78,12 +117,15 @@ class InlinedObjects:
         first = next(iter(self._places.values()), None)
         return first[0] if first is not None else None
 
-    def encode(self) -> list[list[int]]:
-        """Return the places, without the bytes."""
-        return [[number, *place] for number, place in self._places.items()]
+    def encode(self) -> dict[str, object]:
+        """Return the places, without the bytes, and the dead objects; empty if there are none."""
+        if not self._places and not self._dead:
+            return {}
+        places = [[number, *place] for number, place in self._places.items()]
+        return {"inlined": places, "inlined_dead": sorted(self._dead)}
 
-    def decode(self, rows: Iterable[tuple[int, int, int]]) -> None:
-        """Fill an empty table from encode()'s answer."""
-        for number, position, size_bytes in rows:
-            self._places[number] = (position, size_bytes)
-            self.size_bytes += size_bytes
+    def decode(self, table: Mapping[str, Any]) -> None:
+        """Fill an empty table from a map that holds encode()'s answer, if there was any."""
+        for number, *place in table.get("inlined", ()):
+            self._place(number, *place)
+        self._dead.update(table.get("inlined_dead", ()))

@@ -49,11 +49,16 @@ ObjectName: TypeAlias = WalName | SegmentName
 
 @dataclass(slots=True)
 class WalCounters:
-    """WAL ids of one incarnation: all below `next` are committed but for the exceptions."""
+    """WAL ids of one incarnation: all below `next` are committed but for the exceptions.
+
+    proof: as next, but of the ids alone that show whether the gateway reaches the store.
+    """
 
     next: int = 0
     missing: set[int] = field(default_factory=set[int])
     abandoned: set[int] = field(default_factory=set[int])
+    proof: int = 0
+    _proof_before: int = 0
 
     def status(self, counter: int) -> WalStatus:
         if counter in self.abandoned:
@@ -66,8 +71,13 @@ class WalCounters:
         self.missing.discard(counter)
         self.missing.update(range(self.next, counter))
         self.next = max(self.next, counter + 1)
+        self._proof_before, self.proof = self.proof, max(self.proof, counter + 1)
         if abandoned:
             self.abandoned.add(counter)
+
+    def take_back_proof(self) -> None:
+        """Note that the last settled object is not in the store, so it proves nothing."""
+        self.proof = self._proof_before
 
 
 # Incarnation, counter, size, committed at, live runs. For a segment, the counter is its attempt,
@@ -117,10 +127,15 @@ class ObjectTable:
         counters = self._counters.get(incarnation)
         return counters.next if counters else 0
 
-    def is_newest_abandoned(self, incarnation: int) -> bool:
-        """Return whether the highest settled WAL id of an incarnation is abandoned."""
+    def next_proof(self, incarnation: int) -> int:
+        """Return the first counter above those that show whether the gateway reaches the store."""
         counters = self._counters.get(incarnation)
-        return counters is not None and counters.next - 1 in counters.abandoned
+        return counters.proof if counters else 0
+
+    def is_newest_abandoned(self, incarnation: int) -> bool:
+        """Return whether the highest of these WAL ids of an incarnation is abandoned."""
+        counters = self._counters.get(incarnation)
+        return counters is not None and counters.proof - 1 in counters.abandoned
 
     def abandoned_count(self, incarnation: int) -> int:
         """Return how many WAL ids of an incarnation are abandoned; no walk over its counters."""
@@ -181,7 +196,8 @@ class ObjectTable:
         """The newest object's body is in the entry at a position, and not in the store."""
         number = self.next_number - 1
         expect(self.name(number) == name, f"{name} is inlined, but the newest object is another")
-        self.inlined.add(number, position, body)
+        self.inlined.add(number, name.incarnation, position, body)
+        self._counters[name.incarnation].take_back_proof()
 
     def fold_segment(
         self, name: SegmentName, partition: int, size_bytes: int, committed_at_ms: int
@@ -239,6 +255,7 @@ class ObjectTable:
             del self.dead[number]
             self._leave_home(self._rows.get(number, _PARTITION))
             self._superseded.discard(number)
+        self.inlined.collected(collected)
         self._rows.remove(collected)
 
     def _leave_home(self, partition: int) -> None:
@@ -262,13 +279,19 @@ class ObjectTable:
             {
                 **(rows.encode() if is_wide else rows.encode(_NARROW_COLUMNS, _NARROW_NUMBER)),
                 "counters": [
-                    [incarnation, each.next, sorted(each.missing), sorted(each.abandoned)]
+                    [
+                        incarnation,
+                        each.next,
+                        sorted(each.missing),
+                        sorted(each.abandoned),
+                        *([each.proof] if each.proof != each.next else []),
+                    ]
                     for incarnation, each in sorted(self._counters.items())
                 ],
                 "dead": LongList(len(dead), sorted_slices(dead, _dead_row)),
                 "superseded": LongList(len(superseded), sorted_keys(superseded)),
                 "homes": LongList(len(homes), sorted_slices(homes, _home_row)),
-                **({"inlined": places} if (places := self.inlined.encode()) else {}),
+                **self.inlined.encode(),
             }
         )
 
@@ -280,13 +303,14 @@ class ObjectTable:
             self._rows.decode(table)
         else:
             self._rows.decode(table, _NARROW_COLUMNS, _NARROW_NUMBER)
-        for incarnation, following, missing, abandoned in table["counters"]:
-            self._counters[incarnation] = WalCounters(following, set(missing), set(abandoned))
+        for incarnation, following, missing, abandoned, *proof in table["counters"]:
+            numbers = (following, set(missing), set(abandoned), *(proof or [following]))
+            self._counters[incarnation] = WalCounters(*numbers)
         self.dead = {number: since for number, since in table["dead"]}
         self._superseded = set(table.get("superseded", ()))
         for number, topic_id, index, segments in table.get("homes", ()):
             self._homes[number] = _Home(topic_id, index, segments)
-        self.inlined.decode(table.get("inlined", ()))
+        self.inlined.decode(table)
 
     def _decode_rows_without_gaps(self, table: Mapping[str, Any]) -> None:
         """Decode rows of formats up to 3, which keep a row until all earlier ones are removed."""

@@ -32,7 +32,7 @@ async def inline(world: World, text: str, counter: int = 500) -> int:
         header.producer_id, header.producer_epoch, header.base_sequence, -1,
     )  # fmt: skip
     commit = CommitWal(name, len(body), [facts], is_walked=True)
-    assert await world.coordinator.propose(CommitInlined(commit, body)) is not None
+    assert await world.coordinator.propose(CommitInlined.of(commit, body)) is not None
     return rows(world)[-1].object_number
 
 
@@ -71,9 +71,7 @@ async def test_bytes_of_the_log_that_are_absent_or_damaged_prove_no_loss(
         assert "damaged" in bad.reason
 
         inlined.forget_all()
-        inlined.decode(
-            [(at, place, size) for at, place, size in world.state.objects.inlined.encode()]
-        )
+        inlined.decode(world.state.objects.inlined.encode())
         [bad] = (await repair.look([other.partition("t").number])).bad
         assert (bad.problem, "not read" in bad.reason) == (Problem.UNKNOWN, True)
 
