@@ -20,7 +20,7 @@ from .metadata_log import LogEntry, Snapshot, Trimmed
 
 
 class _Objects(msgspec.Struct):
-    inlined: list[tuple[int, int, int]] = []
+    inlined: list[tuple[int, int, int, int]] = []
 
 
 class _Head(msgspec.Struct):
@@ -52,7 +52,7 @@ def first_needed_of(snapshot: Snapshot) -> int | None:
     Only that part of the snapshot is decoded: the rest may be large.
     """
     head = _head_decoder.decode(first_piece(snapshot.chunks))
-    return min((position for _, position, _ in head.objects.inlined), default=None)
+    return min((position for _, position, *_ in head.objects.inlined), default=None)
 
 
 async def fill_absent(state: ClusterState, read: ReadFrom) -> list[int]:
