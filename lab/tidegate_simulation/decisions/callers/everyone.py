@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Final
 
 from ..world import World
@@ -15,6 +16,7 @@ from .restores import RestoreCallers
 from .security import SecurityCallers
 from .segments import SegmentCallers
 from .settings import SettingCallers
+from .small_writes import SmallWriteCallers
 from .switches import SwitchCallers
 from .topics import TopicCallers
 from .upkeep import UpkeepCallers
@@ -34,6 +36,7 @@ _SUBJECTS: Final[tuple[tuple[tuple[int, ...], tuple[type[Caller], ...]], ...]] =
 """Callers by subject, with factors of their weights.  A seed draws one factor for each subject, so
 that runs differ in which subjects have many operations, and which have none.
 """
+_SMALL_WRITES_SHARE: Final = 0.2
 
 
 def operations_of(world: World) -> Operations:
@@ -44,4 +47,7 @@ def operations_of(world: World) -> Operations:
         factor = world.rng.choice(factors)
         for kind in kinds:
             found += [(each, factor * weight) for each, weight in kind(known).operations]
+    # Drawn apart, so that the other seeds keep their draws, which tests replay.
+    if Random(f"{world.rng.getstate()[1][0]}/small writes").random() < _SMALL_WRITES_SHARE:
+        found += SmallWriteCallers(known).operations
     return tuple(found)
