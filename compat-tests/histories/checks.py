@@ -161,7 +161,10 @@ def _of_answers(place: str, answers: Sequence[Stable]) -> Iterator[Anomaly]:
 
 
 class Wait(NamedTuple):
-    """How many calm ms a tail waited for a committed value, and when the tail got it."""
+    """How many calm ms a tail waited for a committed value, and when the tail got it.
+
+    seen_ms: ms since 1970.
+    """
 
     ms: int = 0
     seen_ms: int = 0

@@ -57,7 +57,10 @@ class PairLedger:
         return sum(len(rows) - self._next.get(each, 0) for each, rows in found.items())
 
     def verdict(self, found: Found) -> Verdict:
-        """Compare the acknowledgements with all records of the topic, in their order."""
+        """Compare the acknowledgements with all records of the topic, in their order.
+
+        Also compare the records that the group got; a difference there is recorded as a problem.
+        """
         for partition, rows in found.items():
             for offset, number in rows:
                 if self._seen.get((partition, offset), number) != number:

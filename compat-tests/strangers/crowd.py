@@ -31,9 +31,9 @@ FRAME: Final = b"\0\0\0\x40\0\x12\0\3\0\0\0\1\0\x08"
 
 @contextmanager
 def crowding(ports: Sequence[tuple[int, bytes]], count: int) -> Generator[None]:
-    """Have a crowd at each port during the block.  ports:
+    """Have a crowd at each port during the block.
 
-    (port, bytes of its dripping strangers).
+    ports: (port, the bytes that its dripping strangers send).
     """
     context = get_context("spawn")
     end, ready = context.Event(), context.Event()

@@ -292,7 +292,10 @@ class FoldTarget:
 
 
 def _passes(state: ClusterState, entry: Entry) -> bool:
-    """Return whether the trial before an append lets the events pass, whichever gateway writes."""
+    """Return whether the trial before an append lets the events pass.
+
+    False if the entry's writer is no live gateway, or for a kind of event that no trial takes.
+    """
     kinds = set(map(type, entry.events))
     if not state.gateways.is_live(entry.writer) or not kinds.isdisjoint(_NEVER_TRIED):
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -27,7 +28,7 @@ from .plans.security.rights_plan import draw_rights
 from .plans.security.sealing_plan import REPLACED
 from .plans.settings_plan import draw_static
 from .plans.transaction_plan import draw_transaction_plan
-from .plans.version_plan import draw_versions
+from .plans.version_plan import VersionPlan, draw_versions
 
 
 def draw_run(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], FaultPlan]:
@@ -72,7 +73,16 @@ def draw_run(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], 
     events = [kind for kind, is_drawn in drawn.items() if is_drawn]
     refusals = draw_refusals(seed, is_calm=not plan.kinds)
     settings |= settings_for(refusals)
-    static = draw_static(seed, zones.last_gateway, may_draw=not versions.is_rolling)
+    plan, of_clients = _with_clients(seed, plan, versions, events)
+    return settings | of_clients, plan.with_events(*refusals)
+
+
+def _with_clients(
+    seed: int, plan: FaultPlan, versions: VersionPlan, events: Sequence[str]
+) -> tuple[FaultPlan, dict[str, str]]:
+    """Return a plan with what clients do, and with the further events; and settings for it."""
+    settings: dict[str, str] = {}
+    static = draw_static(seed, plan.zones.last_gateway, may_draw=not versions.is_rolling)
     # In restored logs, and in logs of older releases, numbers begin at 0.
     may_begin_high = not (versions.is_rolling or draws_restore(seed))
     beginnings = draw_beginnings(seed, may_begin_high=may_begin_high)
@@ -113,4 +123,4 @@ def draw_run(seed: int, rng: Random, asked_zones: int) -> tuple[dict[str, str], 
     if logins.sealing.is_on:
         plan = replace(plan, kinds=(*plan.kinds, REPLACED))
     plan = replace(plan, logins=logins, quotas=quotas, malformed=malformed)
-    return settings, plan.with_events(*refusals)
+    return plan, settings

@@ -270,7 +270,7 @@ def write_properties(place: Place) -> None:
 
 
 def check_closed(place: Place, open_to_all: Mapping[str, Any]) -> None:
-    """Check that clients without rights are refused now."""
+    """Check that clients without TLS, certificate, password or right are refused now."""
     with pytest.raises(KafkaException):
         AdminClient({**open_to_all, "log_level": 0}).list_topics(timeout=2)
     without = {**place.client("reports"), "log_level": 0}

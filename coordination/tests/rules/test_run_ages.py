@@ -1,4 +1,8 @@
-"""The age of a run for retention: a header counts only if its records were walked."""
+"""The age of a run for retention.
+
+A header whose records were not walked makes no run older than its commit.  Its time counts if it
+is later than the commit.
+"""
 
 import pytest
 

@@ -55,8 +55,8 @@ def clock() -> float:
 class MoveWorld:
     """logs: by URL; the first is the cluster's.  given: blocks of ids, by their owner.
 
-    elsewhere: the logs that gateways open instead of the URL of a move.  opened_next: the gateways
-    that opened one of these logs.
+    elsewhere: by node id, the logs that gateways open instead of the URL of a move.  opened_next:
+    the node ids of gateways that opened the log of a move, once for each opening.
     """
 
     seed: int

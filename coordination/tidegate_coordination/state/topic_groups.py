@@ -1,4 +1,6 @@
-"""The groups that have committed offsets of each topic, so that no walk over all groups is needed.
+"""The groups that have committed offsets of each topic.
+
+So the deletion of a topic need not look at all groups.
 
 Most topics have few groups.  A tuple of one takes 48 bytes and one of eight 104, where the smallest
 dict takes 184.

@@ -30,7 +30,7 @@ from tidegate_protocol.messages import write_txn_markers as wm
 
 T = "t"
 LATE = "kafka_server_replicamanager_partitionswithlatetransactionscount"
-Who = tuple[int, int]
+Producer = tuple[int, int]
 
 
 def figures(gateway: Gateway) -> dict[str, float]:
@@ -44,37 +44,37 @@ def figures(gateway: Gateway) -> dict[str, float]:
     }
 
 
-async def init(client: WireClient, name: str = "x", timeout_ms: int = 60_000) -> Who:
+async def init(client: WireClient, name: str = "x", timeout_ms: int = 60_000) -> Producer:
     answer = await client.call("InitProducerId", 4, ip.InitProducerIdRequest(name, timeout_ms))
     return answer.producer_id, answer.producer_epoch
 
 
-async def add(client: WireClient, who: Who, *partitions: int, name: str = "x") -> None:
+async def add(client: WireClient, producer: Producer, *partitions: int, name: str = "x") -> None:
     topics = [ap.AddPartitionsToTxnTopic(T, list(partitions))]
-    request = ap.AddPartitionsToTxnRequest([], name, *who, topics)
+    request = ap.AddPartitionsToTxnRequest([], name, *producer, topics)
     answer = await client.call("AddPartitionsToTxn", 3, request)
     [result] = answer.results_by_topic_v3_and_below
     assert {each.partition_error_code for each in result.results_by_partition} == {E.NONE}
 
 
-async def stage(client: WireClient, who: Who) -> None:
-    adding = ao.AddOffsetsToTxnRequest("x", *who, "g")
+async def stage(client: WireClient, producer: Producer) -> None:
+    adding = ao.AddOffsetsToTxnRequest("x", *producer, "g")
     assert (await client.call("AddOffsetsToTxn", 3, adding)).error_code == E.NONE
     rows = [tc.TxnOffsetCommitRequestPartition(each, 5) for each in (0, 1)]
     topics = [tc.TxnOffsetCommitRequestTopic(T, rows)]
     await client.call(
-        "TxnOffsetCommit", 3, tc.TxnOffsetCommitRequest("x", "g", *who, topics=topics)
+        "TxnOffsetCommit", 3, tc.TxnOffsetCommitRequest("x", "g", *producer, topics=topics)
     )
 
 
-async def end(client: WireClient, who: Who, *, committed: bool = True) -> None:
-    request = et.EndTxnRequest("x", *who, committed)
+async def end(client: WireClient, producer: Producer, *, committed: bool = True) -> None:
+    request = et.EndTxnRequest("x", *producer, committed)
     assert (await client.call("EndTxn", 3, request)).error_code == E.NONE
 
 
-async def abort(client: WireClient, who: Who) -> None:
+async def abort(client: WireClient, producer: Producer) -> None:
     """Abort a transaction as kafka-transactions.sh does."""
-    marker = wm.WritableTxnMarker(*who, False, [wm.WritableTxnMarkerTopic(T, [0])])
+    marker = wm.WritableTxnMarker(*producer, False, [wm.WritableTxnMarkerTopic(T, [0])])
     answer = await client.call("WriteTxnMarkers", 1, wm.WriteTxnMarkersRequest([marker]))
     assert answer.markers[0].topics[0].partitions[0].error_code == E.NONE
 
@@ -83,11 +83,11 @@ async def test_open_transactions_are_shown_until_they_end(autojump_clock: MockCl
     async with wire_world() as world:
         client, _ = world.connect(), await world.create_topic(T, 3)
         assert figures(world.gateway) == {}
-        who = await init(client)
+        producer = await init(client)
         await init(client, "idle")
-        await add(client, who, 0)
+        await add(client, producer, 0)
         await trio.sleep(20)
-        await stage(client, who)
+        await stage(client, producer)
         shown = figures(world.gateway)
         age = shown.pop("tidegate_transaction_oldest_seconds")
         assert 10 <= age <= 21  # log time advances only with entries of gateways
@@ -98,7 +98,7 @@ async def test_open_transactions_are_shown_until_they_end(autojump_clock: MockCl
         }
         status = json.loads((await pages_of(world.gateway).answer("GET", "/v1/status")).body)
         assert status["transactions"] == {"ids": 2, "open": 1, "oldest_open_seconds": age}
-        await end(client, who)
+        await end(client, producer)
         assert figures(world.gateway) == {
             "tidegate_transactional_ids": 2,
             "tidegate_transactions_ended_total committed client": 1,
@@ -108,17 +108,17 @@ async def test_open_transactions_are_shown_until_they_end(autojump_clock: MockCl
 async def test_ends_are_counted_by_their_cause(autojump_clock: MockClock) -> None:
     async with wire_world() as world:
         client, _ = world.connect(), await world.create_topic(T, 1)
-        who = await init(client)
+        producer = await init(client)
         for committed in (True, False, False):
-            await add(client, who, 0)
-            await end(client, who, committed=committed)
-        await end(client, who, committed=False)  # a duplicate, which ends nothing
-        await add(client, who, 0)
-        who = await init(client)
-        await add(client, who, 0)
-        await abort(client, who)
-        who = await init(client)
-        await add(client, who, 0)
+            await add(client, producer, 0)
+            await end(client, producer, committed=committed)
+        await end(client, producer, committed=False)  # a duplicate, which ends nothing
+        await add(client, producer, 0)
+        producer = await init(client)
+        await add(client, producer, 0)
+        await abort(client, producer)
+        producer = await init(client)
+        await add(client, producer, 0)
         await trio.sleep(120)
         assert figures(world.gateway) == {
             "tidegate_transactional_ids": 1,
@@ -134,9 +134,9 @@ async def test_ends_before_a_start_are_not_counted_again(autojump_clock: MockClo
     log = MemoryLog()
     async with wire_world(log=log) as world:
         client, _ = world.connect(), await world.create_topic(T, 1)
-        who = await init(client)
-        await add(client, who, 0)
-        await abort(client, who)
+        producer = await init(client)
+        await add(client, producer, 0)
+        await abort(client, producer)
     with capture_logs() as lines:
         async with wire_world(log=log) as world:
             assert figures(world.gateway) == {"tidegate_transactional_ids": 1}
@@ -164,14 +164,14 @@ async def test_aborts_that_no_client_asked_for_are_logged(autojump_clock: MockCl
     async with wire_world() as world:
         client, _ = world.connect(), await world.create_topic(T, 1)
         with capture_logs() as lines:
-            who = await init(client)
-            await add(client, who, 0)
-            await end(client, who, committed=False)
-            await add(client, who, 0)
-            await abort(client, who)
-            await abort(client, (who[0], who[1] + 1))  # no transaction is open
-            who = await init(client)
-            await add(client, who, 0)
+            producer = await init(client)
+            await add(client, producer, 0)
+            await end(client, producer, committed=False)
+            await add(client, producer, 0)
+            await abort(client, producer)
+            await abort(client, (producer[0], producer[1] + 1))  # no transaction is open
+            producer = await init(client)
+            await add(client, producer, 0)
             await trio.sleep(120)
     logged = [each for each in lines if "transaction" in each["event"]]
     assert {each["log_level"] for each in logged} == {"info"}
@@ -204,18 +204,18 @@ async def test_an_end_that_the_next_transaction_overtook_is_counted(
 ) -> None:
     async with wire_world() as world:
         client, _ = world.connect(), await world.create_topic(T, 1)
-        who = await init(client)
-        await add(client, who, 0)
+        producer = await init(client)
+        await add(client, producer, 0)
 
         async def begin_the_next() -> None:
-            await end(client, who)
-            await add(client, who, 0)
+            await end(client, producer)
+            await add(client, producer, 0)
 
         steps = world.gateway.transactions
         slow: Any = Overtaken(world.gateway.coordinator, begin_the_next)
         late = TransactionSteps(slow, steps.producer_ids, steps.counters)
         began = await late.began(Call(4, "test", Peer("client", 1, "PLAINTEXT")), "x")
-        who_ends = ProducerName("x", *who)
-        answer = await late.end(who_ends, committed=True, bumps=False, began=began)
+        name = ProducerName("x", *producer)
+        answer = await late.end(name, committed=True, bumps=False, began=began)
         assert answer.refusal is TransactionRefusal.CONCURRENT
         assert figures(world.gateway)["tidegate_transactions_concurrent_total"] == 1

@@ -15,7 +15,10 @@ pytestmark = pytest.mark.usefixtures("autojump_clock")
 
 
 async def one_corrupt_run(zones: Zones) -> World:
-    """Store an object with a good run and one that is corrupt in the store; return a reader."""
+    """Store an object with a good run and one that is corrupt in the store; return a reader.
+
+    No gateway has the object in memory.
+    """
     writer, reader = zones.worlds
     writer.adopts = False
     for name in ("bad", "good"):

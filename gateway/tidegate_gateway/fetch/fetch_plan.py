@@ -242,7 +242,10 @@ class ReadPass:
     def _cut(
         self, run: Run | ReadProblem, offset: int, end_offset: int, limit: int
     ) -> Piece | ReadProblem | None:
-        """Return whole batches of a run within the limit; None if not even one fits."""
+        """Return whole batches of a run within the limit; None if not even one fits.
+
+        While the pass has read nothing, the first batch is returned even above the limit.
+        """
         if isinstance(run, ReadProblem):
             return run
         starts = run.starts

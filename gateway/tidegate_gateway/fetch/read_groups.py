@@ -1,7 +1,7 @@
-"""Groups runs so that one GET reads each group.  Pure.
+"""Groups wanted runs so that one GET reads a group.  Pure.
 
-Requests cost money and time, but the bytes between runs cost little.  So one GET reads all runs and
-chunks of an object that lie close to each other.
+Requests cost money and time, but the bytes between runs cost little.  So one GET reads wanted runs
+and chunks of one object that lie close to each other, within MAX_GAP_BYTES and MAX_GROUP_BYTES.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from tidegate_coordination.state.records.objects import WalName
 from tidegate_storage.objects.wal import WalIdentity
 from tidegate_storage.stores.object_store import ObjectExists
 
+from ..cost.ledger import paid_by, weights_of
 from ..produce.wal_commits import OnStored
 from ..produce.wal_puts import WalPuts
 from ..upkeep.key_taken import key_taken
@@ -73,6 +74,7 @@ class InlineMover:
 
         Raises:
           CoordinatorUnavailable, ProposalFailed: they may not be moved; try again.
+          KeyTaken: as run().
         """
         state = self._coordinator.state
         while numbers := due(state, self._coordinator.incarnation):
@@ -83,7 +85,7 @@ class InlineMover:
         """Move the objects that other gateways do not move.
 
         Raises:
-          CoordinatorUnavailable, ProposalFailed: as move().
+          CoordinatorUnavailable, ProposalFailed, KeyTaken: as move().
         """
         while numbers := due_of_others(self._coordinator.state):
             if not await self._move(numbers):
@@ -104,8 +106,9 @@ class InlineMover:
             return None
         move = joined(runs, self._next_identity())
         key = self._key_of(move.wal.identity)
+        topics = weights_of([(each.topic_id, each.size_bytes) for each in move.wal.slices])
         try:
-            with trio.move_on_after(self._put_seconds) as putting:
+            with paid_by(topics, {}), trio.move_on_after(self._put_seconds) as putting:
                 await self._puts.put(key, move.wal.body)
         except ObjectExists as error:
             raise key_taken(key) from error

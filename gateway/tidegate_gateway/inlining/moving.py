@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, cast
 
 from tidegate_coordination.events.cluster import RUN_FINAL, RUN_LOG_APPEND_TIME, Run
@@ -15,8 +16,16 @@ from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
 from tidegate_protocol.batches import walk
 from tidegate_protocol.errors import InvalidBatch
+from tidegate_storage.objects.corrupt import CorruptObject
 from tidegate_storage.objects.runs import run_check
-from tidegate_storage.objects.wal import OpenWal, PlacedBatch, SealedWal, WalIdentity, read_wal
+from tidegate_storage.objects.wal import (
+    OpenWal,
+    PlacedBatch,
+    SealedWal,
+    WalContents,
+    WalIdentity,
+    read_wal,
+)
 
 MOVE_SECONDS: Final = 10.0
 """An object waits for so long in the log, or until a stored object is well filled."""
@@ -62,7 +71,7 @@ def due(state: ClusterState, incarnation: int) -> list[int]:
     if first is None:
         return []
     ours, are_enough = _first_of(state, incarnation)
-    must = state.log_moves.present is not None or inlined.size_bytes * 2 >= MAX_UNMOVED_BYTES
+    must = state.log_moves.present is not None or inlined.held_bytes * 2 >= MAX_UNMOVED_BYTES
     return ours if are_enough or must or _age_ms(state, first) >= MOVE_SECONDS * 1000 else []
 
 
@@ -98,21 +107,31 @@ def _first_of(state: ClusterState, author: int) -> tuple[list[int], bool]:
 def live_runs(state: ClusterState, numbers: Iterable[int]) -> Iterator[MovedRun]:
     """Yield the live runs of inlined objects, by partition and in the order of their offsets.
 
-    A run whose bytes do not fit its check is left out.
+    Objects whose bytes are damaged in memory, and runs that do not fit their checks, are left out.
     """
-    found = {number: state.objects.inlined.body(number) for number in numbers}
-    bodies = {number: memoryview(body) for number, body in found.items() if body is not None}
-    if not bodies:
+    contents = {number: found for number in numbers if (found := _contents(state, number))}
+    if not contents:
         return
-    since_ms = min(state.objects.committed_at_ms(number) for number in bodies)
-    for partition in _partitions(state, bodies.values()):
+    since_ms = min(state.objects.committed_at_ms(number) for number in contents)
+    for partition in _partitions(state, contents.values()):
         for row in _rows_since(state, partition, since_ms):
-            if not row.is_marker and row.object_number in bodies:
-                region = bodies[row.object_number][row.position : row.position + row.length]
-                crcs = _crcs(region)
-                if run_check(partition.topic_id, partition.index, crcs) == row.check:
-                    source = cast(WalName, state.objects.name(row.object_number))
-                    yield MovedRun(partition, row, source, crcs, region)
+            found = None if row.is_marker else contents.get(row.object_number)
+            if found is None:
+                continue
+            region = found.body[row.position : row.position + row.length]
+            crcs = _crcs(region)
+            if run_check(partition.topic_id, partition.index, crcs) == row.check:
+                source = cast(WalName, state.objects.name(row.object_number))
+                yield MovedRun(partition, row, source, crcs, region)
+
+
+def _contents(state: ClusterState, number: int) -> WalContents | None:
+    """Read an inlined object; None if its bytes are absent or damaged."""
+    body = state.objects.inlined.body(number)
+    try:
+        return read_wal(body) if body is not None else None
+    except CorruptObject:
+        return None
 
 
 def joined(runs: Iterable[MovedRun], identity: WalIdentity) -> Move:
@@ -127,14 +146,13 @@ def joined(runs: Iterable[MovedRun], identity: WalIdentity) -> Move:
     return Move(wal, tuple(_stretches(wal.batches)))
 
 
-def _partitions(state: ClusterState, bodies: Iterable[memoryview]) -> list[Partition]:
+def _partitions(state: ClusterState, contents: Iterable[WalContents]) -> list[Partition]:
     found: dict[int, Partition] = {}
-    for body in bodies:
-        for each in read_wal(body).slices:
-            topic = state.topics.by_id.get(each.topic_id)
-            if topic is not None and each.partition < len(topic.partition_numbers):
-                number = topic.partition_numbers[each.partition]
-                found[number] = state.partitions[number]
+    for each in chain.from_iterable(one.slices for one in contents):
+        topic = state.topics.by_id.get(each.topic_id)
+        if topic is not None and each.partition < len(topic.partition_numbers):
+            number = topic.partition_numbers[each.partition]
+            found[number] = state.partitions[number]
     return list(found.values())
 
 

@@ -81,7 +81,11 @@ class Arena:
         self._pins += 1
 
     def unpin(self) -> None:
-        """Remove a produce request's pin.  If the arena is empty, its connection releases it."""
+        """Remove a produce request's pin.
+
+        After the last pin, the connection releases an arena that is empty.  An arena that was
+        released before goes back to the pool.
+        """
         self._pins -= 1
         if self._pins:
             return

@@ -137,7 +137,7 @@ class Connection:
         return self._transport.is_gone()
 
     def abort(self, reason: str = "") -> None:
-        """Close the connection at once, from another task."""
+        """Close the connection at once; any task may call this."""
         if reason:
             _log.warning("closed a connection", peer=_name(self.peer), reason=reason)
         self._scope.cancel()

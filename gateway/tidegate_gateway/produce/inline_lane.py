@@ -1,13 +1,14 @@
 """Whether the open WAL object travels in the metadata log.  Pure: times are passed in.
 
-The log takes a number of bytes a second for all gateways together, and each gateway takes an equal
-share.  What it does not use in a second is lost.
+The log takes a number of bytes a second from all gateways together, and each gateway has an equal
+share.  A gateway that used less can send at most the bytes of one second at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 
 from tidegate_coordination.rules.records.inlining import may_inline
 from tidegate_coordination.state.cluster import ClusterState
@@ -24,8 +25,8 @@ class InlineLane:
     max_object_bytes: int
     bytes_per_second: Callable[[], int]
     state_of: Callable[[], ClusterState]
-    _left: float = 0.0
-    _counted_at: float = -1.0
+    _left: float = inf
+    _counted_at: float = 0.0
 
     @property
     def is_on(self) -> bool:
@@ -45,8 +46,7 @@ class InlineLane:
 
     def _fill(self, now: float) -> None:
         share = self.bytes_per_second() / max(1, len(self.state_of().gateways.live))
-        # A share may be smaller than an object, which then takes those of some seconds.
+        # If a share is smaller than an object, the gateway saves the shares of some seconds.
         most = max(share, self.max_object_bytes) if share else 0.0
-        passed = now - self._counted_at if self._counted_at >= 0 else most
-        self._left = min(most, self._left + passed * share)
+        self._left = min(most, self._left + (now - self._counted_at) * share)
         self._counted_at = now

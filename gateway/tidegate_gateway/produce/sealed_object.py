@@ -34,11 +34,6 @@ class SealedObject:
     putting: trio.CancelScope = field(default_factory=trio.CancelScope)
 
     @property
-    def stored(self) -> bool:
-        """Return whether it may be committed: it is in the store, or travels in the log."""
-        return self.stored_at >= 0
-
-    @property
     def times(self) -> ObjectTimes:
         """Return its times, once it is stored."""
         return ObjectTimes(self.sealing_at, self.sealed_at, self.stored_at)

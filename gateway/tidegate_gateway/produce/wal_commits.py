@@ -178,6 +178,7 @@ class WalCommits:
             if instead is not None:
                 self._counters.inlined_objects += 1
                 self._counters.inlined_bytes += len(wal.body)
+                self._counters.left_batches += len(left)
             now = self._counters.committed_at = trio.current_time()
             times = self._counters.times
             times.commit.add(now - of_object.stored_at)
@@ -211,7 +212,10 @@ class WalCommits:
         self._coordinator.submit(proposal, deliver, fail)
 
     def _batches_left(self, wal: SealedWal, of_object: ObjectTimes) -> frozenset[int]:
-        """Return the indices of the batches to leave out, by their clients."""
+        """Return the indices of the batches to leave out.
+
+        Their clients have disconnected, or an earlier batch of theirs was left out or comes again.
+        """
         is_late = trio.current_time() - of_object.sealed_at >= LATE_SECONDS
         if not is_late and not self._behind:
             return frozenset()

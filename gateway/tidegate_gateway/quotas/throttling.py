@@ -73,7 +73,10 @@ class Throttling:
         self._as_of = quotas.version
 
     def of(self, connection: Connection, header: RequestHeader) -> Throttle | None:
-        """Return the throttling of a request; None if its client has no quota."""
+        """Return the throttling of a request.
+
+        None if its client has no quota, or while the gateway drains.
+        """
         limits = self.quotas.limits(connection.peer.principal, header.client_id or "")
         if limits is NO_LIMITS or self._is_draining():
             return None

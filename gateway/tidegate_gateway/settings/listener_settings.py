@@ -27,7 +27,7 @@ DEFAULT_LISTENERS: Final = "PLAINTEXT://127.0.0.1:9092"
 
 
 class Protection(NamedTuple):
-    """The protection that a security protocol gives: TLS, a login, or both."""
+    """The protection that a security protocol gives: TLS, a login, both, or neither."""
 
     is_tls: bool
     is_sasl: bool

@@ -105,7 +105,7 @@ def _toml(content: str, file: Path) -> Texts:
 
 
 def _are_properties(content: str, source: str) -> bool:
-    """Return whether a text that is no TOML can be read as a server.properties file."""
+    """Return whether a text that is no TOML has settings of a server.properties file."""
     try:
         return bool(read_properties(content, source).keys() & BROKER_CONFIGS.keys())
     except BadSource:

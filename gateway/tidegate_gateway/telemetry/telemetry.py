@@ -49,7 +49,10 @@ class Telemetry:
         self._pool = pool
 
     def instance(self, call: Call, instance_id: bytes) -> Instance:
-        """Return the client of a request; a new client if its instance id is not known yet."""
+        """Return the client of a request.
+
+        The client is new if its instance id is not known, or the subscriptions have changed.
+        """
         attributes = _attributes(call, instance_id)
         found, is_new = self.instances.found(instance_id, attributes, _now_ms())
         if is_new:

@@ -21,7 +21,7 @@ from tests.worlds.seed_search import cheapest_worlds
 from tests.worlds.small_worlds import OPERATIONS, SmallWorld
 from tidegate_coordination.state.entry_trial import Trial
 from tidegate_simulation.checks.checker import Violation
-from tidegate_simulation.plans import link_plan, malformed_plan, transaction_plan
+from tidegate_simulation.plans import inline_plan, link_plan, malformed_plan, transaction_plan
 from tidegate_simulation.plans.faults import FaultPlan
 from tidegate_simulation.plans.gateways import refused_plan
 from tidegate_simulation.plans.security import bearer_plan, login_plan, sealing_plan, token_plan
@@ -95,6 +95,7 @@ def must_be_found(
     bearers: bool = False,
     malformed: bool = False,
     refused: bool = False,
+    small_writes: bool = False,
 ) -> None:
     """Fail unless a run shows a violation of an expected kind; bug_search.py says which runs.
 
@@ -108,6 +109,7 @@ def must_be_found(
     groups, units: whether gateways forward groups, or transactional ids, of mirrored topics.
     tokens, bearers: whether some clients log in by delegation tokens, or by tokens of an identity
       provider.  sealing: whether gateways seal credentials.
+    small_writes: whether small objects travel in the metadata log.
     malformed: whether a client sends malformed batches.  refused: whether the store refuses
       calls of all gateways.
     """
@@ -120,6 +122,7 @@ def must_be_found(
     monkeypatch.setattr(sealing_plan, "SHARE", float(sealing))
     monkeypatch.setattr(bearer_plan, "SHARE", float(bearers))
     monkeypatch.setattr(malformed_plan, "SHARE", float(malformed))
+    monkeypatch.setattr(inline_plan, "SHARE", float(small_writes))
     monkeypatch.setattr(refused_plan, "OF_ALL_SHARE", 8.0 * refused)
     if units:
         monkeypatch.setattr(link_plan, "_FORWARDS_SHARE", 1.0)

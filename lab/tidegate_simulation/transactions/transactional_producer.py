@@ -77,9 +77,10 @@ class TransactionalProducer(Producer):
     # -- lives -----------------------------------------------------------------------------------
 
     async def begin_life(self, *, is_last: bool = False, goes_on: bool = False) -> bool:
-        """Get the next epoch; return False without an answer, or below the level of transactions.
+        """Get the next epoch; return False without an answer.
 
-        goes_on: ask with the present id and epoch; False if another client has fenced it.
+        Below the level of transactions, return is_last, since nothing can be open there.  goes_on:
+        ask with the present id and epoch; False if another client has fenced it.
         """
         expected = self.producer if goes_on else (-1, -1)
         request = init_producer_id.InitProducerIdRequest(

@@ -1,6 +1,8 @@
 """Translates errors of psycopg into errors of a metadata log, with sentences.
 
-An error is a refusal that an operator must fix, or an outage: then the call's outcome is unknown.
+A refusal that an operator must fix is LogMisconfigured.  Lost or damaged tables are LogCorrupt.
+Other errors of the server or the connection are outages: then the call's outcome is unknown.
+An error that only a bug of Tidegate causes is not translated.
 """
 
 import re

@@ -22,7 +22,7 @@ from .segments import SEGMENTS
 from .wal import CommitWal
 
 MAX_UNMOVED_BYTES: Final = 64 << 20
-"""All bytes of the cluster that are only in its log; each gateway holds them in memory."""
+"""The memory of each gateway for all objects of the cluster that are only in its log."""
 
 
 def may_inline(state: ClusterState, size_bytes: int) -> bool:
@@ -31,7 +31,7 @@ def may_inline(state: ClusterState, size_bytes: int) -> bool:
         state.metadata_version >= INLINED
         and state.log_moves.present is None
         and not state.timelines.is_restoring
-        and state.objects.inlined.size_bytes + size_bytes <= MAX_UNMOVED_BYTES
+        and state.objects.inlined.held_bytes + size_bytes <= MAX_UNMOVED_BYTES
     )
 
 

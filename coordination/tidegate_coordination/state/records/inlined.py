@@ -8,7 +8,10 @@ gateway asks the store for none of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
+
+_OBJECT_BYTES: Final = 400
+"""The memory that an object takes beside its body."""
 
 
 class InlinedObjects:
@@ -90,6 +93,11 @@ class InlinedObjects:
         self._by_author.clear()
         self._bodies.clear()
         self.size_bytes = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Return about how much memory all objects take."""
+        return self.size_bytes + _OBJECT_BYTES * len(self._places)
 
     def body(self, number: int) -> bytes | None:
         """Return the bytes of an object; None if they are not in memory."""

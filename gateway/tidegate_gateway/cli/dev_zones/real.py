@@ -26,7 +26,10 @@ MISLEADING: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """The servers' URLs, without secrets.  The secrets are in variables and environment_file."""
+    """The servers' URLs, without secrets.
+
+    The secrets are in variables, and for shells in environment_file.
+    """
 
     object_store: str
     log: str

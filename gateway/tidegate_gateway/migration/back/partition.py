@@ -170,7 +170,7 @@ class PartitionReverse:
         """Return the topic's metadata at the source.
 
         Raises:
-          BrokerUnreachable: the source's metadata does not have the topic now.
+          BrokerUnreachable: the source's metadata does not have the topic or this partition now.
           Diverged: the source has another topic of this name now.
         """
         name = self.topic.name

@@ -205,7 +205,10 @@ class Forwards:
     async def _connection(
         self, route: Route, forward: Forward, until: float
     ) -> BrokerConnection | None:
-        """Return the lane's connection; None if the broker is down: other topics must continue."""
+        """Return the lane's connection; None if the broker cannot be reached in time.
+
+        Other topics must continue.
+        """
         lane = _LANE.format(forward.line.lane)
         with self._waits(min(until, trio.current_time() + DIAL_SECONDS)), suppress(ClassicError):
             return await route.cluster.connection(route.node_id, lane)

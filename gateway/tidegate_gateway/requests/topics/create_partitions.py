@@ -92,7 +92,10 @@ class CreatePartitionsHandler:
         return quota is None or not added or quota.take(added)
 
     def _added(self, growth: Growth) -> int:
-        """Return how many partitions would be new; 0 if the rule will refuse the topic anyway."""
+        """Return how many partitions would be new.
+
+        0 if the topic is unknown here, or the number is not above 0 or is too large.
+        """
         topic = self.coordinator.state.topics.by_name.get(growth.name)
         added = growth.partition_count - len(topic.partition_numbers) if topic else 0
         return added if 0 < added <= MAX_PARTITIONS_PER_REQUEST else 0

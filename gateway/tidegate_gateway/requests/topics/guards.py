@@ -116,9 +116,9 @@ def _place(result: delete_topics.DeletableTopicResult) -> tuple[str, bytes]:
 
 
 def _is_unknown(caller: Caller, asked: delete_topics.DeleteTopicState) -> bool:
-    """Return whether a topic is unknown here, and the client may know whether it exists.
+    """Return whether the log must be read to its end before the answer.
 
-    The gateway then reads the log to its end.
+    It must for an id that is unknown here, and for an unknown name that the client may see.
     """
     if asked.name is None:
         return asked.topic_id != ZERO_UUID and caller.name_of(asked.topic_id) is None

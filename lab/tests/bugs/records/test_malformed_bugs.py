@@ -1,4 +1,7 @@
-"""The simulator must find gateways that take malformed batches, or refuse sound ones, too."""
+"""The simulator must find gateways that take malformed batches.
+
+It must also find gateways that refuse sound batches because of malformed ones.
+"""
 
 from __future__ import annotations
 

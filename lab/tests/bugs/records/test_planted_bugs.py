@@ -100,7 +100,7 @@ class CommitsOutOfOrder(CommitOrder):
     def hand_on(self) -> None:
         holds = self._way.holds_commits
         for sealed in [
-            each for each in self.objects if each.given_up or (each.stored and not holds)
+            each for each in self.objects if each.given_up or (each.stored_at >= 0 and not holds)
         ]:
             self.take_out(sealed)
             if not sealed.given_up:
