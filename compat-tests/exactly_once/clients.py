@@ -98,7 +98,7 @@ class Client(Generic[AnyLife]):
                 self.start()
 
     def kill(self, between: Callable[[], None] = lambda: None) -> None:
-        """Kill the process (kill -9), call `between`, and start the program again."""
+        """Kill the process (kill -9), call `between`, and start the program again if wanted."""
         with self._guard:
             self._kill()
             between()

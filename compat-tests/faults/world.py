@@ -1,4 +1,6 @@
-"""Three gateways in three zones over PostgreSQL and SeaweedFS, each a process that can be killed.
+"""Three gateways in three zones over PostgreSQL and SeaweedFS, each a process of its own.
+
+A fault can end each process by a signal, and can pause a gateway.
 
 Every connection between clients, gateways, log and store goes through a link of relay.py.  The code
 that starts PostgreSQL and SeaweedFS comes from the tests of the other packages.

@@ -36,7 +36,7 @@ def table(figures: Figures) -> str:
 
 
 def summary(judged: Judged) -> list[str]:
-    """Return a line for each family, then totals and the verdict; "" without clients."""
+    """Return a line for each family, then totals and the verdict; [] without clients."""
     if not judged.ends:
         return []
     lines: list[str] = []

@@ -107,7 +107,10 @@ def partitions_of(topic: str) -> int:
 
 
 def _each_alone() -> Iterator[tuple[str, int, tuple[str, ...]]]:
-    """Yield each change alone, with each codec; for other topics, the changes of times and keys."""
+    """Yield each change alone, with each codec; for other topics, the changes of times and keys.
+
+    A change of RARE comes with three codecs only.
+    """
     for codec in CODECS:
         for change in mutations(codec):
             if change not in RARE or codec in (Codec.NONE, Codec.ZSTD, Codec.GZIP):

@@ -49,7 +49,7 @@ from tidegate_coordination.state.records.objects import WalName
 
 
 def reversing() -> World:
-    """Begin the return of a topic that was switched at 10 and 0 and has one more record here."""
+    """Reverse a topic that was switched at 10 and 0 and has one more record here."""
     world = switched()
     assert produce(world, 10).base_offset == 10
     forwarding = SetLink("src", SOURCE, "h:1", (".*",), replaces=True, forwards=True)

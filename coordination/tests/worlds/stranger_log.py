@@ -1,4 +1,4 @@
-"""A log as an outsider would write it from `metadata_log.py`: `notebook:NAME`, in a dict."""
+"""A log as an outsider would write it from `metadata_log.py` alone: `notebook:NAME`, in a dict."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

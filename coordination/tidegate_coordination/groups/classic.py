@@ -157,7 +157,9 @@ class ClassicGroup:
         return None
 
     def check_staging(self, member: MemberIdentity, generation: int) -> Refusal | None:
-        """Return whether offsets may be committed in a transaction, with or without a member.
+        """Return why offsets may not be committed in a transaction, with or without a member.
+
+        None if they may be committed.
 
         As in Kafka, a producer that names no member may commit although the group has members, and
         even while a rebalance completes.

@@ -1,7 +1,8 @@
 """The positions of the consumers that read old records of partitions.  Pure.
 
-The gateway evicts records that all known readers have passed.  The more readers there are, the less
-it reads ahead for each.  A reader without a request for ACTIVE_SECONDS counts as stopped.
+The cache evicts first the records that all known readers have passed.  The more readers there are,
+the less the gateway reads ahead for each.  A reader without a request for ACTIVE_SECONDS counts as
+stopped.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Whether the open WAL object travels in the metadata log.  Pure: times are passed in.
 
 The log takes a number of bytes a second from all gateways together, and each gateway has an equal
-share.  A gateway that used less can send at most the bytes of one second at once.
+share.  A gateway that used less saves up the share of one second at most, or one object of
+max_object_bytes if that is more.
 """
 
 from __future__ import annotations

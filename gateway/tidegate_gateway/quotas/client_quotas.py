@@ -66,7 +66,7 @@ class ClientQuotas:
         self._make_buckets()
 
     def look(self) -> None:
-        """Reset all counts if gateways began or stopped sharing quotas."""
+        """Reset the counts if gateways began or stopped sharing quotas, except request time."""
         if self._is_shared() != self.are_shared:
             self.are_shared = not self.are_shared
             self._make_buckets()

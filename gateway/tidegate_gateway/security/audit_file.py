@@ -77,7 +77,11 @@ class AuditFile:
             self._held = None
 
     def _locked(self) -> int:
-        """Return a locked descriptor of the file that is now at the path."""
+        """Return a descriptor of the file that is now at the path; lock it where locks exist.
+
+        Raises:
+          InUse: another gateway has the lock.
+        """
         if self._held is not None and self._is_there(self._held):
             return self._held
         number = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)

@@ -264,7 +264,10 @@ def _marker(partition: Partition, row: RunRow) -> Source:
 
 
 def group_units(units: Iterable[PlannedUnit], task_bytes: int) -> Iterator[list[PlannedUnit]]:
-    """Group units into tasks; units that begin in the same object share a task."""
+    """Group units into tasks of at most task_bytes; a larger unit is a task by itself.
+
+    Units that begin in the same object follow one another, so most of them share a task.
+    """
     group: list[PlannedUnit] = []
     size_bytes = 0
     for each in sorted(units, key=_first_object):

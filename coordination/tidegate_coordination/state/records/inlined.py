@@ -1,8 +1,8 @@
 """WAL objects whose bytes are in entries of the log, and not in the store; see decision 49.
 
-The snapshot keeps the entries' positions alone.  A replica keeps the bytes in memory, too: from the
-entry that it folds, or from the log if it began with a snapshot (log/inlined_bodies.py).  So a
-gateway asks the store for none of them.
+The snapshot keeps the entries' positions, but not the bytes.  A replica keeps the bytes in memory,
+too: from the entry that it folds, or from the log if it began with a snapshot
+(log/inlined_bodies.py).  So a gateway asks the store for none of these objects.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class ObjectTable:
         return counters.proof if counters else 0
 
     def is_newest_abandoned(self, incarnation: int) -> bool:
-        """Return whether the highest of these WAL ids of an incarnation is abandoned."""
+        """Return whether the WAL id before next_proof() of an incarnation is abandoned."""
         counters = self._counters.get(incarnation)
         return counters is not None and counters.proof - 1 in counters.abandoned
 

@@ -38,7 +38,7 @@ async def signals(*times: float) -> AsyncGenerator[int, None]:
 
 
 class NoPuts(MemoryObjectStore):
-    """A store that fails once a gateway has registered, when it is about to mark the prefix."""
+    """A store that fails each PUT, so a gateway that has registered cannot mark the prefix."""
 
     async def put(self, key: str, body: Buffer) -> None:
         raise StoreUnavailable("away")

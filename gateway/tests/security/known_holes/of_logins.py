@@ -198,7 +198,7 @@ def compares_the_end_of_the_nonce(patch: pytest.MonkeyPatch) -> None:
 
 
 async def clients_log_in_again() -> None:
-    """A client whose session expires can log in again on the same connection."""
+    """A client can log in again on its connection, before its session expires."""
     settings = sasl_settings(more={"connections.max.reauth.ms": "5000"})
     async with wire_world(settings, listeners=(LISTENER,)) as world:
         client = world.connect()

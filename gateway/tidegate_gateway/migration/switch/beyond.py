@@ -25,10 +25,10 @@ class Beyond(NamedTuple):
 async def beyond_switch(
     source: ClassicCluster, state: ClusterState, link: str, names: Collection[str] = ()
 ) -> dict[str, Beyond]:
-    """Return such offsets of each topic whose source has some.  names: empty for all topics.
+    """Return the offsets after the switch of each topic whose source has some.
 
-    The source's metadata must include the topics.  Topics that gateways write back now are left
-    out.
+    names: empty for all topics.  The source's metadata must include the topics.  Topics that
+    gateways write back now are left out.
 
     Raises:
       ClassicError: the source does not answer.

@@ -13,7 +13,7 @@ from tidegate_runtime.prometheus import counter, gauge
 def is_controller(coordinator: Coordinator) -> bool:
     """Return whether this gateway, as the first live one, acts as Kafka's active controller.
 
-    A gateway that is cut off does not know which gateways are live, so it returns False.
+    A gateway with a stale replica does not know which gateways are live, so it returns False.
     """
     gateways = coordinator.state.gateways.brokers()
     is_first = bool(gateways) and gateways[0].incarnation == coordinator.incarnation

@@ -246,9 +246,10 @@ class DescribeDelegationToken:
     async def handle(
         self, call: Call, request: describe.DescribeDelegationTokenRequest
     ) -> describe.DescribeDelegationTokenResponse:
-        """Answer with the tokens that the named owners have or may renew; without names, with all.
+        """Answer with the tokens that the named principals own, requested or may renew.
 
-        Tokens that the client may not see are left out.
+        owners: null asks for all tokens, an empty list for none.  Tokens that the client may not
+        see are left out.
         """
         refusal = self.parts.refusal(call.peer)
         if refusal is not None:

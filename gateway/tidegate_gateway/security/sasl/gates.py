@@ -83,7 +83,7 @@ class SaslGates:
 
 
 def check_sasl(settings: BrokerSettings, listeners: Iterable[str]) -> None:
-    """Check the settings of SASL listeners, before any file or socket is opened.
+    """Check the settings of SASL listeners; a gateway does so before it binds its listeners.
 
     Raises:
       SettingsError: settings are missing or wrong.

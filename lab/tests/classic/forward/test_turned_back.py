@@ -1,6 +1,7 @@
 """Batches that are about to be written here when their topic begins to return to its source.
 
-Their clients notice nothing: no connection is closed, and the batches keep their order.
+Unless a batch finds no room or times out, its client notices nothing: no connection is closed, and
+the batches keep their order.
 """
 
 from __future__ import annotations

@@ -214,7 +214,7 @@ def _last_sequence(header: BatchHeader) -> int:
 def _check_sequence(state: ProducerState, header: BatchHeader) -> None:
     """Check that a new epoch begins with sequence 0, and that other batches have the next sequence.
 
-    The sequence after 2^31 - 1 is 0.
+    The sequence after 2^31 - 1 is 0.  A producer without a known epoch may begin with any sequence.
     """
     first = header.base_sequence
     if header.producer_epoch != state.epoch:
