@@ -70,7 +70,7 @@ def _pairs(rest: str) -> list[tuple[str, str]]:
 
 
 def unrestored(lives: Iterable[AppLife], now_ms: int) -> list[str]:
-    """Return the problems: restores that took too long, or have not ended."""
+    """Return the problems: restores that took too long, ended or not."""
     problems: list[str] = []
     for number, life in enumerate(lives, start=1):
         end_ms = life.ended_ms if life.ended_ms is not None else now_ms

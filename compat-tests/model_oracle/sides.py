@@ -109,7 +109,7 @@ class _OnWire:
         return found[0], found[1]
 
     async def fetch_in_session(self, step: InSession) -> Any:
-        """Fetch in the open session.  The session id of the answer is replaced by 1."""
+        """Fetch in the open session.  In the answer every session id but 0 becomes 1."""
         session_id, epoch = self.session
         call = deepcopy(step.call)
         call.body.session_id, call.body.session_epoch = session_id, epoch

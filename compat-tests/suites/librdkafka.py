@@ -69,7 +69,7 @@ SUBTEST_PASSED = re.compile(r"\[ (.*): PASS \(")
 class _Runner:
     """Runs jobs against the broker of `env`.
 
-    A job is run by one process.  It is the number of tests, or NUMBER/TEXT.
+    A job is run by one process.  It is a test's number, or NUMBER/TEXT.
     """
 
     suite: str

@@ -275,7 +275,7 @@ class RecordWalk:
         """Put the varint at a position into _value, without zigzag; return where it ends.
 
         last: shift of its last byte.  Java's clients read lengths and offsets of at most 5 bytes. A
-        value of more than 32 bits makes the record end too early, or is refused.
+        value of more than 32 bits passes the end of its record, or is refused.
         """
         value = shift = 0
         while True:

@@ -126,7 +126,10 @@ class ThreeMembers:
             self._may_repeat.update(partitions)
 
     def note(self, partition: int, offset: int) -> None:
-        """Note a record.  A partition must come in order, without a gap or a repeat."""
+        """Note a record.  A partition must come in order, without a gap or a repeat.
+
+        Once after note_refused(), records of the partition may come again.
+        """
         with self._lock:
             expected = self._next.get(partition, 0)
             if offset < expected and partition in self._may_repeat:

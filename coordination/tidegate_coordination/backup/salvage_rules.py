@@ -186,7 +186,7 @@ class SequenceIndex:
                 self._holders[link] = tuple(holders)
 
     def is_last_copy(self, batch: BatchFacts) -> bool:
-        """Return whether at most one incarnation still holds the batch."""
+        """Return whether at most one copy of the batch is still to be committed."""
         return len(self._holders.get(_link(batch, batch.last_sequence), ())) < 2
 
     def holders_of_previous(self, batch: BatchFacts) -> tuple[int, ...]:

@@ -72,7 +72,7 @@ class MovableLog:
         self.moves = 0
 
     def follow(self, state: ClusterState) -> None:
-        """Use the log that this state names; its entries are read through this log."""
+        """Use the log that this state names; the state is folded from entries read here."""
         self._state = state
 
     @property

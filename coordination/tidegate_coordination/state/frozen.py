@@ -35,7 +35,8 @@ class FrozenRows(Generic[Key]):
     slices: the keys at the moment of the freeze, some at a time, whenever they are asked for.  An
       empty slice is a moment at which other tasks may run, as in sorted_keys().
     encode: returns the live row of a key as builtins; a LongValue is encoded in slices.
-    was_here: returns whether a key, whose row is about to change, may be one of the frozen keys.
+    was_here: returns whether a key, which is about to change, has a row and may be one of the
+      frozen keys.
     is_rising: the keys rise, so a row that was encoded already is not kept when it changes.
     Otherwise such a row is kept in vain, so rows must be small.
     """

@@ -95,10 +95,10 @@ class Peer:
       whether the last fetch answer that sent the client to other gateways named no gateway; see
       read_steering.py.  was_refused: whether the client may send a refused batch again after later
       batches that are already under way; produce.py checks such batches.  principal: who the client
-      is; "User:ANONYMOUS" without authentication.  login: how the client has logged in.
-      session_ends_at: the end of the authenticated session, in seconds on Trio's clock.
-      forward_line: orders the batches that are forwarded to other clusters; None before the first
-      batch.  rights: the client's; None before their first use, and without an authorizer.
+      is; "User:ANONYMOUS" without authentication.  login: how the client has logged in by
+      SASL, if at all.  session_ends_at: the end of the authenticated session, in seconds on Trio's
+      clock.  forward_line: orders the batches that are forwarded to other clusters; None before the
+      first batch.  rights: the client's; None before their first use, and without an authorizer.
       software: the name and version that the client sent (KIP-511); ("", "") if it sent none.
       telemetry_id: the id of the client instance that asked for a telemetry subscription, or pushed
       metrics (KIP-714).  is_limited: whether its produce requests have a quota, which produce.py

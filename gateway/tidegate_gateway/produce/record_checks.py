@@ -3,11 +3,11 @@
 A walk (tidegate_protocol.record_walk) finds malformed records, records without a key in a compacted
 topic, and time stamps out of range.  If the header's largest time stamp is not that of the records,
 or attributes are set that only a broker may set, the gateway rewrites the header and its CRC.  If
-compression.type is not producer, it compresses the records with the topic's codec.
+compression.type names another codec than the batch has, it compresses the records with that codec.
 
-Small batches are walked in the event loop (accept_nowait), others in threads that clients share
-fairly.  A refusal that names records is also made in a thread.  `record.validation=header` walks
-only if a topic's settings need it.
+Batches that cost little are walked in the event loop (accept_nowait), others in threads that
+clients share fairly.  A refusal that names records is also made in a thread.
+`record.validation=header` walks only if a topic's settings need it.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 append() is synchronous: the order of calls is the order of offsets.  `run` seals the open object if
 it is full, or if it holds a batch and the pace (seal_pace.py) allows the seal.  A seal also needs a
-free upload slot.  Uploads run in parallel.  The coordinator gets the commits (wal_commits.py) in
-the order of sealing, and puts many commits into one log entry.
+free upload slot, and memory.  Uploads run in parallel.  The coordinator gets the commits
+(wal_commits.py) in the order of sealing, and puts many commits into one log entry.
 A small object may travel in the log entry that commits it: inline_lane.py, commit_order.py.
 
 A PUT is repeated with the same key until its deadline (wal_puts.py).  After the deadline an event

@@ -4,8 +4,9 @@ Kubelet sets them in every container, for each Service of the namespace ("servic
 Docker's legacy links), unless the pod has enableServiceLinks: false.  A Service `tidegate` gives
 TIDEGATE_SERVICE_HOST, TIDEGATE_SERVICE_PORT, TIDEGATE_SERVICE_PORT_<PORT'S NAME>, TIDEGATE_PORT,
 TIDEGATE_PORT_9092_TCP, and the last with _PROTO, _PORT and _ADDR.  A Service `tidegate-x` gives
-TIDEGATE_X_SERVICE_HOST and so on.  A variable must also have the value that kubelet gives it.  So
-TIDEGATE_PORT=9092, set by a person who means `listeners`, is still refused as an unknown setting.
+TIDEGATE_X_SERVICE_HOST and so on.  A variable must also have a value of the form that
+kubelet gives it.  So TIDEGATE_PORT=9092, set by a person who means `listeners`, is still
+refused as an unknown setting.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Tidegate:
         create_topic(self.bootstrap, name, partitions, configs)
 
     def fresh_name(self, wish: str) -> str:
-        """Return a topic name that no other call returns; wish: the text that it begins with."""
+        """Return a topic name that no other call returns; wish: a text that it resembles."""
         return f"{_NOT_IN_NAMES.sub('-', wish)[:MAX_NAME].strip('-')}-{next(self._numbers)}"
 
 

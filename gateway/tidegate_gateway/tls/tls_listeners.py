@@ -97,7 +97,9 @@ class TlsListeners:
     async def secure(
         self, transport: Transport, source: tuple[str, int], listener: str
     ) -> Secured | None:
-        """Negotiate; if that fails log why, and return None: the caller must close the connection.
+        """Negotiate; return None if the caller must close the connection.
+
+        A failure is logged, unless it is a TransportBroken.
 
         Args:
           source: the client's address, for the log.

@@ -1,7 +1,6 @@
 """Histories made by hand for the checker, written as lines.
 
-A line of a history has a process, a type, an f and a value.  A line of a type such as "ok" ends the
-last open operation of that process and f.
+The functions below make lines; history() makes a history of them.
 """
 
 from __future__ import annotations

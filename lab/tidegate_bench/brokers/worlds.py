@@ -190,7 +190,7 @@ def kafka(cores: int | None = None) -> Generator[World]:
 
 @contextmanager
 def on_cores(count: int | None) -> Generator[None]:
-    """Restrict processes that start in the context to the machine's first cores; None: to none."""
+    """Restrict processes that start in the context to the machine's first cores; None: no limit."""
     all_cores = os.sched_getaffinity(0)
     if count is not None:
         os.sched_setaffinity(0, sorted(all_cores)[:count])

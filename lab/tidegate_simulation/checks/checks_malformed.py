@@ -14,7 +14,7 @@ _OF_RECORDS: Final = frozenset({"INVALID_RECORD", "CORRUPT_MESSAGE"})
 
 
 def malformed(facts: Facts) -> Iterator[Violation]:
-    """A malformed batch gets Kafka's error, which names its records; a sound one gets none."""
+    """A malformed batch gets Kafka's error, which names its records; a sound one never gets it."""
     for event in facts.events:
         if event.f != "send" or event.type == "invoke":
             continue

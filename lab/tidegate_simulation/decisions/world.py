@@ -123,7 +123,7 @@ class World:
         self.complain(f"{kind}: {text}")
 
     def complain_at_newest(self, text: str) -> None:
-        """Record a violation if the cluster has the newest level; below it, a refusal is right."""
+        """Record a violation if the cluster has the newest level; else a refusal may be right."""
         if self.truth.metadata_version == NEWEST:
             self.complain(text)
 

@@ -22,7 +22,7 @@ class SpoiltBatches:
         self._sound: Final[dict[PartitionKey, StoredBatch]] = {}
 
     def await_batch(self, key: PartitionKey) -> bool:
-        """Make the next batch of a partition malformed; return False if there already is one."""
+        """Make the next batch of a partition malformed; return False if one is, or shall be."""
         if self.holds(key):
             return False
         self._next.add(key)

@@ -65,6 +65,7 @@ def draws_telemetry(seed: int, plan: FaultPlan) -> bool:
     """Return whether a run ends with clients that push; it has its own random numbers.
 
     plan: runs with rights or logins have no such end, because they may deny a client its requests.
+    Nor have runs with a rolling upgrade.
     """
     is_open = not (plan.rights.is_on or plan.logins.is_on or plan.versions.is_rolling)
     return is_open and Random(f"{seed}/telemetry").random() < _SHARE

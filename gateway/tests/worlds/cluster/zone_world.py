@@ -48,9 +48,10 @@ async def zone_world(
     lends: bool = True,
     store: Store | None = None,
 ) -> AsyncIterator[Zones]:
-    """Run a gateway in each zone.  The first one writes, and keeps what it writes in memory.
+    """Run a gateway for each entry of `zones`.
 
-    lends: whether the gateways have a peer.listener.
+    The first one writes, and keeps what it writes in memory.  lends: whether the gateways have a
+    peer.listener.
     """
     log, store = MemoryLog(), store or Store()
     async with trio.open_nursery() as nursery:

@@ -33,7 +33,7 @@ MAX_WAITING_COMMANDS: Final = 16
 
 
 class StartFailed(Exception):
-    """A gateway did not start, so this command stops all of them.  The text says why."""
+    """A gateway did not start; the text says why.  At the start of the cluster all others stop."""
 
 
 class Voice:

@@ -3,7 +3,7 @@
 /livez, /healthz  this supervisor runs
 /readyz           clients may connect to at least one of the gateways; the text has all gateways
 /metrics          metrics of all gateways, with the label `process`, and of the supervisor
-/metrics/cluster  the page of the first gateway that answers
+/metrics/cluster  the page of the first gateway that has it
 /version          JSON
 /v1/zones         JSON: the sums over the gateways that answered
 other /v1 pages   JSON: {"processes": {"1": ..., "2": null}}; null: no answer

@@ -75,7 +75,10 @@ class Supervised:
         return Asked(self.process, self._client, self.restarts.count)
 
     async def run(self) -> None:
-        """Run the gateway, with restarts, until a stop; or until it ends without ever serving."""
+        """Run the gateway until a stop; restart it whenever it ends with an error.
+
+        It is not restarted if it ends with exit code 0, or before it has ever served.
+        """
         code, seconds = await self._live()
         self.begun.set()
         while code and self.said and not self._stop.is_set():

@@ -330,7 +330,7 @@ class SourceForwards(ABC):
         self._ended = trio.Event()
 
     async def drained(self, fence: GroupFence) -> None:
-        """Wait until all changes of a fence's keys have answers; cancel all other requests.
+        """Wait until all changes of a fence's keys have answers; cancel their waiting requests.
 
         No request begins meanwhile.  This also returns once the fence is removed.
         """

@@ -251,8 +251,8 @@ class Produce:
     ) -> tuple[Topic | None, tuple[ErrorCode, str] | None]:
         """Return the topic, or the error if the client may not write to it.
 
-        If the request has a name, the rights are checked first, so that a denial causes no read of
-        the log.
+        If the request has a name or a known id, the rights are checked first, so that a denial
+        causes no read of the log.
         """
         by_id = version >= TOPIC_IDS_FROM
         if rights is not None:
