@@ -1,4 +1,7 @@
-"""Child processes with an owner.  Their output goes to a file, and all waits have a deadline."""
+"""Child processes with an owner.
+
+Their output goes to a file, and all waits have a deadline.  The owner stops each by its handle.
+"""
 
 from __future__ import annotations
 

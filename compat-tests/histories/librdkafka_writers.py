@@ -50,7 +50,7 @@ Record = tuple[str, int, str]
 
 
 class Transactor(ABC):
-    """The writer of one transactional id.  It replaces its producer after a fatal error."""
+    """The writer of one transactional id.  It replaces a producer that cannot end a transaction."""
 
     def __init__(self, words: Words, name: str, timeout_ms: int, end: threading.Event) -> None:
         self.words = words

@@ -149,7 +149,7 @@ class LogReader:
         """Return a run of the partition, or a chunk, for inspection.
 
         Raises:
-          NoSuchObject: the run has moved or is deleted; look at the state again.
+          NoSuchObject: the store lacks it; the run may have moved, so look at the state again.
           StoreUnavailable: try again later.
           CorruptRun: the stored bytes differ from the committed ones.
         """

@@ -182,7 +182,10 @@ class Connection:
         self.receiver.take_limits(limits)
 
     def allow_seconds(self, seconds: float) -> None:
-        """Close the connection if it is idle after this time; a later call replaces the time."""
+        """Close the connection if it is idle after this time; a later call replaces the time.
+
+        inf: do not.
+        """
         self._ready_by = trio.current_time() + seconds
 
     def mute(self, seconds: float) -> None:

@@ -45,5 +45,8 @@ class ReplyMemory:
 
 
 def reply_memory(cache_bytes: int) -> ReplyMemory:
-    """Return a limit as large as the fetch cache, a measure of the gateway's free memory."""
+    """Return a limit as large as the fetch cache, but at least MIN_BYTES.
+
+    The size of the cache shows how much memory the gateway has to spare.
+    """
     return ReplyMemory(max(cache_bytes, MIN_BYTES))

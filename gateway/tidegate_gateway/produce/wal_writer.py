@@ -218,7 +218,7 @@ class WalWriter:
         """Seal, store and commit objects; forever.
 
         Raises:
-          KeyTaken: another gateway's object has the key of one of this gateway's objects.
+          KeyTaken: another gateway's object has the key of an own one, whose batches are refused.
         """
         async with trio.open_nursery() as self._nursery:
             while True:

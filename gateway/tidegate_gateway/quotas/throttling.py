@@ -92,7 +92,7 @@ class Throttling:
         return throttle
 
     def look(self, peer: Peer) -> None:
-        """Note whether a client has quotas for produce requests."""
+        """Note whether a client has a quota of bytes that it produces, or of request time."""
         limits = self.quotas.limits(peer.principal, peer.client_id or "")
         peer.is_limited = limits.produce is not None or limits.request is not None
 

@@ -136,7 +136,10 @@ class StoreWatch:
         return not self._is_marking and now - self._marked_at >= again
 
     def _can_read(self, now: float) -> bool:
-        """Return whether reads work; if another gateway is marked, a read after the mark counts."""
+        """Return whether reads work.
+
+        If another gateway is marked, a read must have succeeded since the mark was seen.
+        """
         gets = self.way.gets
         is_tried = self._asked_at is None or gets.succeeded_at >= self._asked_at
         return is_tried and not gets.is_broken(now)

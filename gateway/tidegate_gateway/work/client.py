@@ -39,7 +39,8 @@ def client_of(call: Call) -> Client:
 def key_of(peer: Peer) -> Hashable:
     """Return the principal of a client, or its address if it has none.
 
-    A client chooses its client id and its ports, so neither is part of the key.
+    A client chooses its client id, its ports and the end of an IPv6 address, so none of these is
+    part of the key.
     """
     if peer.principal != ANONYMOUS:
         return peer.principal

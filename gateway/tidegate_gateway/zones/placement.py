@@ -11,11 +11,11 @@ gateway comes or goes.  The bound applies to each topic separately, so a new top
 the leaders of other topics.
 
 Replicas and in-sync replicas are the same list of distinct live gateways: the leader, one gateway
-of each other zone, then the remaining gateways in the order of node ids.  The list is cut to the
-replication factor of the request that created the topic.  This factor is only a label, and Kafka's
-clients accept no duplicates.  So if fewer gateways live, the list is shorter; `kafka-topics` then
-shows the smaller number as ReplicationFactor.  Both lists always have the same length, so no
-partition looks under-replicated.  CreateTopics answers the factor of its request.
+of each other zone, then the remaining gateways in the order of node ids, from the leader's on.  The
+list is cut to the replication factor of the request that created the topic.  This factor is only a
+label, and Kafka's clients accept no duplicates.  So if fewer gateways live, the list is shorter;
+`kafka-topics` then shows the smaller number as ReplicationFactor.  Both lists always have the same
+length, so no partition looks under-replicated.  CreateTopics answers the factor of its request.
 """
 
 from __future__ import annotations

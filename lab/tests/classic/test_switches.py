@@ -83,7 +83,7 @@ async def test_offsets_and_sequences_go_on_here(autojump_clock: MockClock) -> No
 
 
 async def test_offsets_are_asked_of_a_new_leader(autojump_clock: MockClock) -> None:
-    """The mirror soon asks the new leader, and does not ask the former one for a minute."""
+    """If the former leader refuses, the new one is asked soon, not a minute later."""
     async with mirroring() as world:
         await world.link()
         world.write(3)

@@ -17,7 +17,7 @@ _NO_GENERATION: Final = -1
 class _Group:
     """size: the number of members of the group.  count: of the generation, as its leader learnt it.
 
-    joining: joins in flight.  heard: the last time when a member of the generation surely lived.
+    joining: joins in flight.  heard: by member of the generation, when it last surely lived.
     """
 
     size: int
@@ -33,7 +33,7 @@ class _Group:
         return not self.joining and len(self.heard) == self.count == self.size
 
     def longest_silence_ms(self, now_ns: int) -> float:
-        """Return the longest time since a member was heard from."""
+        """Return for how long a member can have been silent, at most."""
         return (now_ns - min(self.heard.values())) / 1e6
 
     def unsettle(self) -> None:

@@ -1,4 +1,4 @@
-"""Forwarded proposals: another decider gets their bytes and numbers, and decides some twice."""
+"""Forwarded proposals: other deciders get them as bytes, under numbers, and some of them twice."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 Every REPLAY_ENTRIES entries the watch's replica is compared with a second replica that loaded the
 previous snapshot and folded on.  When the entries have doubled, and at the end, it is compared with
-a fold from the first entry.  Gateways compare their states byte for byte with the watch's, every
-COMPARED_ENTRIES entries.  The watch encodes a state only for a comparison.  So the cost of a run
-grows with its entries, not with their square.
+a fold from the first entry.  Gateways compare their states byte for byte with the watch's, at each
+start and every COMPARED_ENTRIES entries.  The watch encodes a state only for a comparison.  So the
+cost of a run grows with its entries, not with their square.
 """
 
 from __future__ import annotations

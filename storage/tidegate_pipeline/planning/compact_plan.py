@@ -2,8 +2,10 @@
 
 A round covers all segments of a partition, from the first one up to its bound.  The bound is the
 first of these: a run that is not merged yet, a record younger than `min.compaction.lag.ms`, the
-last stable offset.  A round is due as in Kafka: if the dirty part, which no round has covered, is
-more than `min.cleanable.dirty.ratio` of all, or if the last round was `max.compaction.lag.ms` ago.
+last stable offset.  A round is due if the dirty part, which no round has covered, is more than
+`min.cleanable.dirty.ratio` of all, as in Kafka.  It is also due if the last round, or the commit of
+a dirty segment, was `max.compaction.lag.ms` ago.  If a partition had no round yet, the last round
+counts as long ago.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class PreparedRun:
 
 @dataclass(frozen=True, slots=True)
 class FileRun:
-    """A PreparedRun whose bytes lie in a file; memory holds only the positions of its batches."""
+    """A PreparedRun whose bytes lie in a file; memory holds offset and position of each batch."""
 
     view: FilePart
     base_offsets: array[int]

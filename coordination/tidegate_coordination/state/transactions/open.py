@@ -21,8 +21,8 @@ NOTHING_WRITTEN: Final = -1
 class StagedOffset:
     """order: rises with each OffsetsStaged.
 
-    is_overtaken: a later plain commit of the partition's offset holds, even if this transaction
-    commits.
+    is_overtaken: a later offset of the partition was committed, by a plain commit or by another
+    transaction.  That offset holds, even if this transaction commits.
     """
 
     offset: CommittedOffset

@@ -58,7 +58,7 @@ def _forged(provider: Provider) -> dict[str, str]:
 
 
 async def only_the_provider_signs_tokens() -> None:
-    """Refuse tokens that others signed, and tokens of the provider for another audience."""
+    """Refuse forged tokens, and the provider's if expired, or of another issuer or audience."""
     provider = Provider(key_of("RS256"))
     keys = read_key_set(provider.key_set())
     for claims in ({"iss": "https://other.example"}, {"exp": NOW - 60}, {"aud": "another"}):

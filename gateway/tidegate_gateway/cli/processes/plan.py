@@ -48,8 +48,9 @@ def check_processes(settings: BrokerSettings, count: int) -> None:
     """Check that each of `count` gateways can have its own ports.
 
     Raises:
-      BadSource: two gateways would listen on the same port.  A port that one gateway has twice is
-        not an error here: it may be on two addresses.  Otherwise the gateway's own start fails.
+      BadSource: two gateways would listen on the same port, or one above MAX_PORT.  A port that one
+        gateway has twice is not an error here: it may be on two addresses.  Otherwise the gateway's
+        own start fails.
     """
     names = ("listeners", "peer.listener")
     found = [(name, port) for name in names for port in _ports(settings, name)]

@@ -77,7 +77,7 @@ class _Body:
 
 @dataclass(slots=True)
 class LenderCounters:
-    """Counts of the GETs for the zone, for metrics."""
+    """The number, bytes and times of the GETs for the zone, for metrics."""
 
     gets: int = 0
     get_bytes: int = 0

@@ -91,7 +91,8 @@ class Beginning(Enum):
 class Forwards:
     """See the module's head.
 
-    forwarded_bytes: the number of forwarded bytes.  waiting: produce requests in stage one.
+    forwarded_bytes: the number of forwarded bytes.  waiting: the number of produce requests that
+    wait in stage one.
     """
 
     def __init__(self, coordinator: Coordinator, links: Links, max_bytes: int) -> None:

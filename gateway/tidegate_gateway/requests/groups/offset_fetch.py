@@ -190,7 +190,10 @@ class _Pending:
         committed: CommittedOffset | None,
         code: ErrorCode = ErrorCode.NONE,
     ) -> OffsetFetchResponsePartitions:
-        """Return the answer for a partition: an error while a transaction has staged its offset."""
+        """Return the answer for a partition.
+
+        With require_stable, it is an error while a transaction has staged the offset.
+        """
         state = self.state
         if state is not None and state.transactions.is_pending(group_id, (topic_id, index)):
             return _partition(index, None, ErrorCode.UNSTABLE_OFFSET_COMMIT)

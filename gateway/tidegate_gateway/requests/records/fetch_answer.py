@@ -108,7 +108,7 @@ class Look:
 
     @property
     def is_cut_short(self) -> bool:
-        """Return whether a partition has further records that are not in memory."""
+        """Return whether a partition has further records that are not in memory or not made yet."""
         return self._plan.is_cut_short
 
     @property

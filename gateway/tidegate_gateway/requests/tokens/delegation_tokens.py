@@ -85,7 +85,7 @@ class TokenParts:
         return None if self.secrets.is_enabled else ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
 
     def has_ended(self, token: DelegationToken) -> bool:
-        """Return whether a token has expired by the clock of this gateway, if not by the log's."""
+        """Return whether a token has expired, by the rules' time or by this gateway's clock."""
         return token.is_expired(judging_ms(self.coordinator.state, self.wall_clock()))
 
     async def find(self, secret: bytes) -> DelegationToken | None:

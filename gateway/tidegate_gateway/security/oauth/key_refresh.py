@@ -29,9 +29,9 @@ class RefreshTimes:
 class KeyRefresh:
     """due_at: when to read next, on the caller's clock.
 
-    A key that a token names, and that is not known, may be new.  Each such key is looked for at
-    most once in MISSING_SECONDS, and reads are at least LEAST_SECONDS apart.  So strangers cannot
-    make the gateway ask the provider at will.
+    A key that a token names, and that is not known, may be new.  Each such key is looked for once
+    in MISSING_SECONDS.  The read for all such keys comes at least LEAST_SECONDS after the last
+    read.  So strangers cannot make the gateway ask the provider at will.
     """
 
     def __init__(self, times: RefreshTimes) -> None:

@@ -163,8 +163,8 @@ class Segment(NamedTuple):
 def lineage(segments: Sequence[Segment]) -> list[Segment]:
     """Return the segments of the partition's history, without overlaps, up to the first hole.
 
-    If another segment shows that a later leader epoch began below a segment's end, that segment has
-    records of another history.
+    A segment has records of another history if, by any segment, a later leader epoch began before
+    the end of one of its epochs.
     """
     begins: dict[int, int] = {}
     for each in segments:
