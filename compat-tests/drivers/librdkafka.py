@@ -27,6 +27,7 @@ def await_error(producer: Producer, errors: Sequence[str], words: str) -> None:
     """Serve a producer until one of its errors has these words.  errors: grows with its errors.
 
     Raises:
+      TimeoutError: no error has these words after READ_SECONDS.
     """
     deadline = time.monotonic() + READ_SECONDS
     while not any(words in each for each in errors):

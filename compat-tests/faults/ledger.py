@@ -129,7 +129,7 @@ class FamilyLedger:
         self.told.append(Told(at_ms, error))
 
     def _joined(self, _at_ms: int, _words: list[str]) -> None:
-        """Let each partition begin at a commit that is acknowledged now or later.
+        """Let each partition begin at the last acknowledged commit, or at a later one.
 
         The member asks for the committed offsets now, while a commit may be under way.
         """

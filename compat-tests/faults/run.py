@@ -60,7 +60,10 @@ class FaultRun:
         self._happened: list[Happened] = []
 
     def run(self) -> list[Happened]:
-        """Draw faults until the time is up; after each wait until all clients make progress."""
+        """Draw faults until the time is up, or `most_faults` have happened.
+
+        After each fault wait until all clients make progress.
+        """
         end = time.monotonic() + self._options.minutes * 60
         faults = draw(self._options.seed, len(self._world.gateways), self._options.kinds)
         in_time = takewhile(lambda _: time.monotonic() < end, faults)

@@ -251,7 +251,11 @@ def _jars(name: str, pom: Path, *options: str) -> Path:
 
 
 def _need_headers() -> None:
-    """Install the C headers without which librdkafka leaves out some of its tests."""
+    """Install the C headers without which librdkafka leaves out some of its tests.
+
+    Raises:
+      MissingTool: a header is missing, and this process cannot install it (root, apt-get).
+    """
     packages = {
         "openssl/ssl.h": "libssl-dev",
         "zlib.h": "zlib1g-dev",

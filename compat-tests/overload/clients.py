@@ -119,9 +119,9 @@ class Probe:
 
 @dataclass(slots=True)
 class ProbeReader:
-    """Reads the probe's records.  read:
+    """Reads the probe's records.
 
-    (when a record came, how long after its sending), in seconds.
+    read: for each record, when it came, and how long after its sending, in seconds.
     """
 
     bootstrap: str

@@ -50,7 +50,10 @@ class Lab:
     def worlds(
         self, settings: Mapping[str, str] | None = None, *, through: Through | None = None
     ) -> Generator[list[World]]:
-        """Return the brokers: first ours, just started, then Apache Kafka, warmed up."""
+        """Yield a gateway that has just been started, or the broker of --bootstrap.
+
+        Apache Kafka, warmed up, follows if the options ask for it.
+        """
         asked = self.options
         if asked.bootstrap is not None:
             yield [worlds.external(asked.bootstrap, asked.pid, asked.metrics_url), *self.rivals()]

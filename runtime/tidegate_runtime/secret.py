@@ -32,7 +32,7 @@ class Secret:
         return _bytes(self._text)
 
     def matches(self, given: str | bytes) -> bool:
-        """Return whether a client gave this value; the time reveals nothing about the value."""
+        """Return whether a client gave this value; the time does not tell how much was right."""
         as_bytes = given if isinstance(given, bytes) else _bytes(given)
         return compare_digest(as_bytes, self.reveal_bytes())
 

@@ -58,9 +58,9 @@ def without(place: str, *offsets: int) -> Values:
 
 
 def story(*changes: tuple[str, str | None]) -> list[str]:
-    """Return the story with changes:
+    """Return the story with changes.
 
-    (begin of lines, their replacement or None to leave them out).
+    changes: the begin of lines, and their replacement, or None to leave them out.
     """
     lines: list[str] = []
     for line in STORY:

@@ -66,7 +66,7 @@ class ConfigTable:
         return sorted(self._of_types[resource_type].configs)
 
     def first_names(self, resource_type: int) -> list[str]:
-        """Return the first FIRST_NAMES names of such resources."""
+        """Return the first FIRST_NAMES resources of a type that have set values, sorted."""
         return self._of_types[resource_type].first[:FIRST_NAMES]
 
     def copied_names(self, resource_type: int) -> list[str]:

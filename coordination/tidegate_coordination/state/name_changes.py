@@ -46,7 +46,10 @@ class NameChanges:
         return bool(position) and last > position
 
     def is_topic_since(self, name: str, position: int) -> bool:
-        """Return whether a topic was or may have been changed; see is_since()."""
+        """Return whether a topic was, or may have been, changed; see is_since().
+
+        The changes are its creation, growth, settings, deletion, switch and return.
+        """
         return self.is_since(TOPIC_RESOURCE, name, position)
 
 

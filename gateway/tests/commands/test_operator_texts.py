@@ -1,4 +1,4 @@
-"""Texts for operators: at the start of `serve`, and about gateways whose settings differ."""
+"""Texts for operators: at the start of `serve`, and about a peer that refuses the token."""
 
 from __future__ import annotations
 

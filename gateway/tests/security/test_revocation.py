@@ -60,7 +60,7 @@ class Scene:
         assert [each.error_code for each in answer.results] == [0]
 
     async def allow(self) -> None:
-        """Give the right to write back."""
+        """Give the right to write again."""
         row = da.DeleteAclsFilter(_TOPIC, TOPIC, _LITERAL, None, None, _WRITE, _DENY)
         answer = await self.admin.call("DeleteAcls", 3, da.DeleteAclsRequest([row]))
         assert [len(each.matching_acls) for each in answer.filter_results] == [1]

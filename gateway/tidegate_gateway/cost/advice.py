@@ -86,7 +86,7 @@ def _seconds(sums: CostSums) -> float:
 
 
 def _of_linger(rate: _Rates, prices: Prices) -> list[tuple[float, str]]:
-    """Advise a longer linger if objects then reach the efficient size."""
+    """Advise a longer linger if objects reach the efficient size only with it."""
     a_gateway = rate.bytes / rate.gateways
     filled = a_gateway * LONGER_LINGER_MS / 1000
     if not a_gateway * rate.linger_ms / 1000 < EFFICIENT_BYTES <= filled:

@@ -61,7 +61,7 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def of_use(self, use: Use, kept_byte_hours: int = 0) -> float:
-        """Return the money for the requests of a topic or a client."""
+        """Return the money for the requests, traffic and stored bytes of a topic or a client."""
         puts, gets = use.puts / PARTS, use.gets / PARTS
         asked = (puts * self.requests.put + gets * self.requests.get) / _THOUSAND
         return asked + self.of_crossed(use.crossed_bytes) + self.of_kept(kept_byte_hours)

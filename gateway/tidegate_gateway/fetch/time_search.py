@@ -217,7 +217,7 @@ def _search_records(
 
 
 async def _first_stamped(partition: Partition, timestamp: int, offset: int) -> RunRow | None:
-    """Return the first run, from offset on, with a time stamp that is not older than a time."""
+    """Return the first run, from offset on, whose largest time stamp reaches a time."""
     while True:
         rows = _rows_from(partition, offset)
         for row in rows:

@@ -261,7 +261,7 @@ class GroupManager:
     async def delete_offsets(
         self, group_id: str, partitions: Sequence[tuple[bytes, int]]
     ) -> list[bool] | OffsetDeletionRefusal | Refusal:
-        """Delete committed offsets; return False for partitions of topics that the group reads."""
+        """Delete committed offsets; return for each partition False if its topic is subscribed."""
         try:
             return await self._coordinator.propose(DeleteOffsets(group_id, tuple(partitions)))
         except (CoordinatorUnavailable, ProposalFailed):

@@ -63,7 +63,10 @@ class FenceAges:
         return looks_after(fence.link, me, candidates(state))
 
     def is_my_turn(self, fence: AnyFence) -> bool:
-        """Return whether this gateway may act; at first, only the gateway that acts first may."""
+        """Return whether this gateway may act on a fence.
+
+        In the first half of its time limit (Patience.own) only the gateway that acts first may.
+        """
         return self.is_mine(fence) or self.age(fence) > patience_with(fence).own / 2
 
     def deadline(self, fence: AnyFence) -> float:

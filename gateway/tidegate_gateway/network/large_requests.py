@@ -49,7 +49,7 @@ PATIENCE_SECONDS: Final = 60.0
 def in_turns(
     messages: ModuleType, name: str
 ) -> Callable[[Any, int], Generator[int, None, Any]] | None:
-    """Return the generator that decodes or encodes in turns; None if this never takes long."""
+    """Return the function that decodes or encodes in turns; None if this never takes long."""
     found: Callable[[Any, int], Generator[int, None, Any]] | None
     found = getattr(messages, name + "_in_turns", None)
     return found

@@ -71,7 +71,10 @@ def command_line_finding(assignments: Sequence[str]) -> Checked:
 
 
 def scram_findings(state: ClusterState, settings: BrokerSettings) -> Iterator[Checked]:
-    """Yield findings about the SCRAM credentials in the log, if there are any."""
+    """Yield findings about the SCRAM credentials in the log.
+
+    If there are none, only wrong settings for sealing are a finding.
+    """
     try:
         sealing = sealing_of(settings, os.urandom)
     except SettingsError as error:

@@ -5,8 +5,8 @@ if two reads find this.  Between them the log is read to its end, since a merge 
 records.  If the store does not answer, the run's problem is UNKNOWN.
 
 The bytes of inlined objects are in the log (decision 49), not in the store.  Their runs are checked
-in memory, and say nothing about the store.  The problem of such a run is UNKNOWN: it must not be
-skipped.
+in memory, and say nothing about the store.  If such a run cannot be read, its problem is UNKNOWN:
+it must not be skipped.
 """
 
 from __future__ import annotations

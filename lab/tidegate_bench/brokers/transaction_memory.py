@@ -22,7 +22,10 @@ SHARED_PARTITIONS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """`ids` transactional ids; `opened` of them have an open transaction in `width` partitions."""
+    """`ids` transactional ids, of which `opened` have an open transaction.
+
+    width: the number of partitions in which each transaction has records.
+    """
 
     ids: int
     opened: int = 0

@@ -194,7 +194,7 @@ class TokenClient:
         self.client.world.strikes.count("tokens.ended")
 
     async def _look(self, connection: ClientConnection, node_id: int, token: KnownToken) -> None:
-        """Check whom the gateway takes this client for, and that it shows no tokens."""
+        """Check whom the gateway takes this client for, and that it refuses to describe tokens."""
         has_rights = self._has_rights(node_id)
         names = [metadata.MetadataRequestTopic(name=owned_topic(each)) for each in OWNERS]
         request = metadata.MetadataRequest(names, allow_auto_topic_creation=False)

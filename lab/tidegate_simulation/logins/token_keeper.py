@@ -247,7 +247,7 @@ class TokenKeeper:
     # -- describing -------------------------------------------------------------------------------
 
     async def _describe(self, connection: ClientConnection) -> None:
-        """Ask for all tokens: each token that this principal may see must be shown."""
+        """Ask for all tokens: each live token that this principal may see must be shown."""
         before = {each.token_id: each.now() for each in self._known.tokens}
         request = describe.DescribeDelegationTokenRequest(None)
         answer = await ask(

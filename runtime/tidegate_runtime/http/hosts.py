@@ -3,7 +3,9 @@
 A web page can name this server as its own host: it lets its name resolve to an address of this
 machine or its network (DNS rebinding), and the browser then reads answers for the page.  The
 browser sends the page's name.  The name of a page is registered in the public DNS, so a server
-answers - IP addresses, as probes use them,
+answers
+
+- IP addresses, as probes use them,
 - names without a dot, and below domains that are never registered, as clusters and containers use,
 - the names that it was given.
 """

@@ -116,7 +116,7 @@ class TransactionFolds:
     # -- what happens to groups and topics meanwhile ---------------------------------------------
 
     def offsets_committed(self, event: gev.OffsetsCommitted) -> None:
-        """Let a plain commit overrule all offsets that were staged before it."""
+        """Let a plain commit overrule the offsets of its partitions that were staged before it."""
         if self._table.is_staging(event.group_id):
             keys = [(each.topic_id, each.partition) for each in event.offsets]
             self._state.keep_transactions(self._table.staging(event.group_id, keys))

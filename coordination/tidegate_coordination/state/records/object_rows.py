@@ -152,7 +152,10 @@ class ObjectRows:
             del self._pages[place]
 
     def numbers(self) -> Iterator[int]:
-        """Yield the numbers of all rows as they are now, rising; rows may then change."""
+        """Yield the numbers of all rows, rising.
+
+        Rows may change meanwhile: a row that is added or removed then may be yielded, or not.
+        """
         for page in list(self._pages.values()):
             gone = frozenset(page.gone)
             yield from (number for number in list(page.numbers) if number not in gone)

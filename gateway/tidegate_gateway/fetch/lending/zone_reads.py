@@ -147,7 +147,7 @@ class ZoneReads:
         return Lent(body, self._coordinator.incarnation) if body is not None else None
 
     async def _read_own(self, ask: ObjectAsk) -> Lent | None:
-        """Read a range by the zone's lender, unless the last such read failed or was too slow."""
+        """Read a range by the zone's lender, unless such a read failed or was too slow just now."""
         me = self._coordinator.incarnation
         if self._own_trouble.holds(me):
             return None

@@ -29,7 +29,8 @@ class AclPlan(NamedTuple):
 
     equal: how many ACLs of the source are here.  added: ACLs to add, in order.  only_here: ACLs
     that the source does not have.  removed: ACLs to remove, in order.  not_carried: ACLs that this
-    cluster cannot have.  notes: about ACLs that are carried, or are here already.
+    cluster cannot have.  notes: about ACLs that are carried or are here already, and about ACLs
+    that are not removed in case they stand in for another.
     """
 
     equal: int

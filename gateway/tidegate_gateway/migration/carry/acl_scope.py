@@ -84,7 +84,10 @@ class Scope(NamedTuple):
 
 
 def _overlaps(acl: Acl, wanted: str) -> bool:
-    """Return whether an ACL is about a name of the link, or about a prefix that ends with `*`."""
+    """Return whether an ACL is about a name that the link has.
+
+    wanted: a name of the link; with `*` at its end, all names with this prefix.
+    """
     stem, is_prefix = wanted.removesuffix(ANY_NAME), wanted.endswith(ANY_NAME)
     if acl.pattern_type == PatternType.PREFIXED:
         return stem.startswith(acl.name) or (is_prefix and acl.name.startswith(stem))

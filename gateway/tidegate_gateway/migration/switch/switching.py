@@ -169,7 +169,8 @@ class Switching:
         """Read the source's metadata.
 
         Raises:
-          NotYet: the source has another topic of this name, or another number of partitions.
+          NotYet: the source does not name a topic, has another topic of this name, or has another
+            number of partitions.
         """
         metadata = await self._cluster.refresh([each.name for each in topics])
         for topic in topics:

@@ -395,7 +395,7 @@ def _by_topic(
 
 
 def _answer_bytes(look: Look) -> int:
-    """Return about how many bytes an answer takes; 0 without records, which does not count."""
+    """Return about how many bytes an answer takes; 0 without records, which uses no quota."""
     if not look.bytes_read:
         return 0
     full = sum(1 for each in look.answers if each.records)

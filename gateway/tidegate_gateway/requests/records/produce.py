@@ -266,7 +266,7 @@ class Produce:
         return topic, None
 
     async def _topic(self, data: TopicProduceData, version: int) -> Topic | None:
-        """Return the topic; if it is unknown, first read the log to its end."""
+        """Return the topic; first read the log if the topic, a partition or a switch may be new."""
         topics = self.coordinator.state.topics
         key = data.topic_id if version >= TOPIC_IDS_FROM else data.name
         topic = find_topic(topics, key)
