@@ -185,7 +185,7 @@ def _free_port() -> int:
 
 
 def measure(port: int, pipe: Connection, dear: Dear, others: Connection) -> bool:
-    """Send one request, print a line; return whether its cost is below the limits."""
+    """Send one request, print a line; return whether its cost is within the limits."""
     request = made(dear)
     told(others)
     time.sleep(1.0)

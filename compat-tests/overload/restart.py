@@ -54,7 +54,10 @@ class Options:
 
 
 def entries(slices: int, partitions: int, groups: int) -> Iterator[bytes]:
-    """Yield the log's entries: a cluster, a topic, groups with claims and offsets, WAL objects."""
+    """Yield entries: a cluster, a topic, groups with claims and offsets.
+
+    Each later entry has one WAL object.
+    """
     yield _entry(
         ev.ClusterCreated("restartrestartrestartA", timeline=1),
         ev.GatewayRegistered(1, 1, KEY, "default", (), "0", supersedes=0),

@@ -40,7 +40,7 @@ def commands(page: str) -> dict[str, list[str]]:
 def filled(command: str, names: Mapping[str, str]) -> str:
     """Return the command with the page's example names replaced, all at once.
 
-    A name is replaced only where no letter, digit, dot or hyphen is beside it.
+    A name is replaced only where no letter, digit, underscore, dot or hyphen is beside it.
     """
     longest_first = sorted(names, key=len, reverse=True)
     pattern = "|".join(map(re.escape, longest_first))

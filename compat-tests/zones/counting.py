@@ -49,7 +49,7 @@ class Exchange:
     path: str = ""
 
     def ask(self, sent: bytes) -> None:
-        """Take bytes to the store.  The first bytes of a request have its request line."""
+        """Note bytes on their way to the store; the first bytes of a request have its line."""
         if self.is_asking or not sent.startswith(METHODS):
             return  # the rest of a body; its answer came early
         self.is_asking = True

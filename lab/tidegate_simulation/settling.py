@@ -55,7 +55,10 @@ class Settling:
             self._note("not merged", f"{runs} runs, {size_bytes} bytes after {CALM_SECONDS} s")
 
     async def await_collection(self) -> None:
-        """Wait until dead objects are deleted; with wrong clocks perhaps no gateway deletes any."""
+        """Wait until dead objects are deleted.
+
+        With wrong clocks, return at once: perhaps no gateway deletes any.
+        """
         if self._plan.has_wrong_clocks:
             return
         with trio.move_on_after(CALM_SECONDS) as waited:

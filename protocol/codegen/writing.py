@@ -43,7 +43,7 @@ def emit_writer(
 
 
 def is_long(fields: list[Field]) -> bool:
-    """Return whether the fields are written in a loop."""
+    """Return whether a loop is needed to write the fields."""
     return any(
         (each.is_array and each.type not in FIXED) or (each.is_struct and is_long(each.fields))
         for each in fields

@@ -169,7 +169,7 @@ def read_records(frame: memoryview, position: int) -> tuple[int, int] | None:
 
 
 class LoneReply:
-    """The reply to all requests with one prefix, without its five numbers."""
+    """The reply to all requests with one prefix; encode() adds the four numbers that differ."""
 
     __slots__ = ("_index", "_size", "_struct", "_topic")
 

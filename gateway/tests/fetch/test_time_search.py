@@ -26,7 +26,10 @@ PARTITION = Partition(0, b"t" * 16, 0)
 
 
 def prepared(base: int, batches: list[tuple[int, ...]], **head: int) -> PreparedRun:
-    """Return a run of batches of records with these times.  head: false fields of all headers."""
+    """Return a run of batches of records with these times.
+
+    head: replaces fields in all headers.
+    """
     data, offsets, starts = b"", array("q"), array("I")
     for times in batches:
         records = [Record(base + at, time, b"k", b"v") for at, time in enumerate(times)]

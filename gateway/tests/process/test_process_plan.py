@@ -58,7 +58,7 @@ def test_the_others_have_ports_ids_and_folders_of_their_own() -> None:
 
 @pytest.mark.parametrize("name", ["audit.log", "audit", "audit.2026.json"])
 def test_no_process_writes_where_logrotate_moves_the_file_of_the_first(name: str) -> None:
-    """logrotate renames audit.log to audit.log.1, and audit.log.1 to audit.log.2."""
+    """logrotate renames audit.log to audit.log.1, audit.log.1 to audit.log.2, and overwrites."""
     settings = BrokerSettings({"audit.log.file": f"/var/log/{name}"})
     files = [settings_of(settings, each).text("audit.log.file") for each in range(1, 5)]
     assert len(set(files)) == 4

@@ -210,7 +210,8 @@ def _retention_used(
 def _first_unread(partition: Partition, offset: int) -> RunRow | None:
     """Return the first run with records from an offset on; None if the group has read all records.
 
-    If the first MAX_MARKERS runs are markers, return the last of these instead.
+    If the first MAX_MARKERS runs are markers, and more runs follow, return the last of these
+    markers instead.
     """
     runs = partition.runs
     first = runs.find(offset)

@@ -103,7 +103,7 @@ class Arena:
             await self._free.wait()
 
     def release(self) -> None:
-        """Detach the arena from its connection."""
+        """Detach the arena from its connection; without pins it goes back to the pool."""
         self.holder = None
         if not self._pins:
             self._pool.give_back(self)

@@ -31,7 +31,10 @@ STRETCH_BYTES = 1 << 20
 
 
 class TransportBroken(Exception):
-    """The peer closed or reset the connection.  The gateway must close it, too."""
+    """The connection cannot be used any more; mostly the peer closed or reset it.
+
+    Close the connection: no reply can reach the peer.
+    """
 
 
 class Transport(Protocol):

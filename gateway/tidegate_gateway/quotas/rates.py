@@ -29,7 +29,7 @@ class Windows:
 
     @property
     def burst_seconds(self) -> float:
-        """For how many seconds a client may use its quota at once without being throttled."""
+        """How many seconds' worth of a quota a client may use at once without being throttled."""
         return max(self.samples - 1, 0) * self.window_ms / 1_000
 
     @property

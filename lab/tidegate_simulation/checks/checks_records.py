@@ -100,7 +100,7 @@ def _is_passed(facts: Facts, sent: Sent, end: Event | None) -> bool:
 
 
 def sends(facts: Facts) -> Iterator[Violation]:
-    """Reordered: a later send of a producer to a key has a lower offset."""
+    """Reordered: a later send of a producer to a key has no higher offset."""
     last: dict[object, tuple[int, int]] = {}
     for value, sent in facts.sent.items():
         offset = _offset_of(facts, value, sent)

@@ -166,7 +166,7 @@ class Decider:
     def _fail(self, asked: Asked, text: str) -> None:
         """Let a proposal fail, as ProposalQueue does.
 
-        The failure of a forwarded proposal is kept in the log.
+        If other gateways may hold a copy of the proposal, the log keeps the failure.
         """
         proposal = asked.proposal
         if self.has_left:

@@ -134,7 +134,10 @@ class QuotaTrial:
         return self._rng.sample([each for each in self._nodes if each.node_id in used], len(used))
 
     def _want(self, parts: Sequence[float], nodes: Sequence[Node] = ()) -> None:
-        """Set the parts of the quota that clients want at these gateways, or at any gateways."""
+        """Set the parts of the quota that clients want at gateways.
+
+        nodes: if empty, any gateways.
+        """
         wanted = {
             node.node_id: part for node, part in zip(nodes or self._used(), parts, strict=False)
         }

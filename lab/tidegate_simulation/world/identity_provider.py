@@ -33,7 +33,7 @@ def encoded(data: bytes) -> str:
 
 @dataclass(slots=True)
 class SigningKey:
-    """published_at, retired_at: the first and the last moment at which the key is published."""
+    """published_at, retired_at: the key is published from the first time to before the second."""
 
     name: str
     private: Ed25519PrivateKey

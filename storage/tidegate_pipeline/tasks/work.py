@@ -70,8 +70,8 @@ class MergeUnit(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     number: unique within the driver's incarnation.  partition: its index in the topic.  rules: the
     rules of compaction; None to merge.  aborted: (producer id, first offset, last offset) of the
-    aborted transactions of which the cluster state knows and that overlap a merge's runs outside
-    of segments.
+    aborted transactions of which the cluster state knows and that overlap sources which are no
+    segments.
     """
 
     number: int

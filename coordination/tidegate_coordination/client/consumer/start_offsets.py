@@ -34,7 +34,7 @@ def known_offsets(found: Mapping[Place, int | str]) -> dict[Place, int]:
     """Return offsets that were asked for.
 
     Raises:
-      Failed: a leader answered with an error in place of an offset.
+      Failed: an offset is not known; the text says why.
     """
     known: dict[Place, int] = {}
     for (topic, index), offset in found.items():

@@ -103,7 +103,10 @@ class EntryReader:
 
 
 def _those_that_fit(listed: Sequence[Listed], position: int, max_bytes: int) -> Sequence[int]:
-    """The positions from `position` on that are listed without a gap and fit into `max_bytes`."""
+    """Return the positions from `position` on that are listed without a gap.
+
+    They are one position, if it is listed, and then as many as fit into `max_bytes`.
+    """
     count = 0
     for each in listed:
         max_bytes -= each.size_bytes

@@ -150,7 +150,10 @@ class Session:
 
 
 def _is_stale(connection: Connection) -> bool:
-    """Return whether bytes have arrived: between statements a server only says that it ends."""
+    """Return whether the connection is closed, or bytes have arrived.
+
+    Between statements a server only says that it ends.
+    """
     if connection.closed:
         return True
     poll = select.poll()

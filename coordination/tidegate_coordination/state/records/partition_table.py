@@ -75,7 +75,7 @@ class PartitionTable(dict[int, Partition]):
             each.epochs = self._shared(with_epoch(each.epochs, epoch, each.next_offset))
 
     def _shared(self, epochs: Epochs) -> Epochs:
-        """Return one object for equal histories that begin at offset 0: there are few of these."""
+        """Return one object for equal histories of one epoch from offset 0: these are few."""
         is_first = len(epochs) == 1 and epochs[0].offset == 0
         return self._shared_epochs.setdefault(epochs, epochs) if is_first else epochs
 

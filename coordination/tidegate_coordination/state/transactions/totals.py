@@ -10,7 +10,7 @@ from .table import TransactionTable
 class OpenTotals(NamedTuple):
     """oldest_ms: log time at which the oldest open transaction began; -1 for none.
 
-    late_partitions: partitions of transactions that have been open for too long.
+    late_partitions: how many partitions have a transaction that has been open for too long.
     """
 
     transactions: int

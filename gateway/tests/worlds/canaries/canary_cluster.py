@@ -294,7 +294,7 @@ class CanaryCluster:
 
     @contextmanager
     def gateway(self) -> Iterator[Process]:
-        """Run the source, the log server and the gateway; yield the gateway."""
+        """Run the source, the log server, a token endpoint and the gateway; yield the gateway."""
         token = self.secret / "token"
         token.write_text(self.canaries["log token"])
         serve = ("log", "serve", "sqlite:log.db", "--listen", "127.0.0.1:0", "--token-file")

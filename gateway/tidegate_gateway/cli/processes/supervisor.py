@@ -192,7 +192,7 @@ class Supervisor:
     async def run(
         self, serve_pages: Callable[[], Awaitable[None]], announce: Callable[[], None]
     ) -> int:
-        """Run all gateways until a signal, or until all were stopped; return the exit code.
+        """Run all gateways until a signal, or until operators stopped all; return the exit code.
 
         Args:
           serve_pages: serves the supervisor's admin pages, forever.  announce: called once, when

@@ -48,7 +48,7 @@ class KeptOutcome:
 
 
 def records_of(runs: Sequence[KeptRun]) -> int:
-    """Return how many records the runs have."""
+    """Return how many records come back with the runs."""
     return sum(each.records for each in runs)
 
 

@@ -70,7 +70,8 @@ class Returning:
         """Return the topics to the source, with the leader epochs of the source's leaders.
 
         Raises:
-          ClassicError: the source does not tell all leader epochs, or does not take writes yet.
+          ClassicError: the source lacks a topic, does not tell all leader epochs, or does not take
+            writes yet.
         """
         topics = topics_of(self._state, fence)
         metadata = await self._cluster.refresh([each.name for each in topics])

@@ -1,9 +1,11 @@
 """Compares two copies of a partition, batch by batch or record by record.  Pure.
 
-A batch's CRC covers all its bytes but the base offset and the leader epoch.  So batches with equal
-headers and equal, correct CRCs are equal.  Compaction at the source may rewrite a batch that was
-already copied, so records can be compared instead of batches.  Only offsets that both sides have
-are compared.
+A batch's CRC covers all bytes after it, but not the base offset and the leader epoch.  So batches
+with equal headers and equal, correct CRCs are equal.  Compaction at the source may take records out
+of a batch that was already copied, so records can be compared instead of batches.
+
+The caller limits a comparison to the offsets between both starts and ends (verifying.py).  There, a
+batch or record that one side lacks is a difference.
 """
 
 from __future__ import annotations

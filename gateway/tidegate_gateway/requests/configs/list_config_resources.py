@@ -37,7 +37,7 @@ class ListConfigResourcesHandler:
     async def handle(
         self, call: Call, request: ListConfigResourcesRequest
     ) -> ListConfigResourcesResponse:
-        """Return the names; a request without types gets all types."""
+        """Return the names; without types those of all types, in version 0 of client metrics."""
         if call.version == 0:
             types: tuple[int, ...] = (ResourceType.CLIENT_METRICS.value,)
         else:
