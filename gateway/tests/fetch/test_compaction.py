@@ -155,6 +155,16 @@ async def test_little_that_is_dirty_waits_until_its_time_is_over() -> None:
         assert await read_all(world) == [(1, b"a", b"2")]
 
 
+async def test_a_partition_that_was_never_compacted_waits_for_its_lag_too() -> None:
+    async with fetch_world() as [world]:
+        lag = {"min_cleanable_dirty_ratio": "1", "max_compaction_lag_ms": "50000"}
+        await world.create("t", 1, **COMPACT, **lag)
+        await write(world, ("a", "1"), ("a", "2"))
+        assert (await work(world)).counters.compacted == 0
+        await wait_a_minute(world)
+        assert (await work(world)).counters.compacted == 1
+
+
 async def test_a_map_that_is_full_ends_the_round_there() -> None:
     async with fetch_world() as [world]:
         await world.create("t", 1, **COMPACT, min_cleanable_dirty_ratio="0")

@@ -76,8 +76,8 @@ def _is_due(
     if dirty_bytes > topic.min_cleanable_dirty_ratio * sum(row.length for row in rows):
         return True
     # A growing segment is as young as its newest record, so the time since the last round counts.
-    last_ms = partition.cleanings[-1].log_time_ms if partition.cleanings else 0
     oldest_ms = min(state.committed_at_ms(row) for row in dirty)
+    last_ms = partition.cleanings[-1].log_time_ms if partition.cleanings else oldest_ms
     return state.log_time_ms - min(last_ms, oldest_ms) >= topic.max_compaction_lag_ms
 
 
