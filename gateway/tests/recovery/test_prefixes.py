@@ -79,9 +79,9 @@ async def seen(store: MemoryObjectStore, log: MemoryLog, node_id: int) -> Cluste
 async def start(
     store: MemoryObjectStore, log: MemoryLog, node_id: int, *, marks: bool = True
 ) -> str:
-    """Start as a gateway does; return the cluster's id.  marks:
+    """Start as a gateway does; return the cluster's id.
 
-    False if it dies before the mark.
+    marks: False if the gateway dies before it puts the marker.
     """
     state = await seen(store, log, node_id)
     coordinator = Coordinator(log, state, rng=Random(node_id), wall_clock=trio.current_time)
