@@ -3,9 +3,9 @@
     compat-tests/run dear-tables [TABLE...]
 
 "stood" is the longest step of any task of the event loop, in CPU time of its thread.  "gc" is the
-longest run of Python's collector, which is part of "stood".  "MiB" is the peak memory of the
-process above its memory before the request, answer included.  The client is in the same process,
-and drops the answers.
+longest run of Python's collector, in any step.  "MiB" is the peak memory of the process above its
+memory before the request, answer included.  The client is in the same process, and drops the
+answers.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class World:
         return min(new, default="")
 
     def is_published(self, key: str) -> bool:
-        """Return whether the log names an object."""
+        """Return whether the log names an object, live or dead; True for an empty key."""
         return not key or key in named(load(self.data)).all
 
     def admin(self) -> AdminClient:

@@ -278,7 +278,7 @@ class _Run:
     def _make_nodes(self, world: World) -> list[Node]:
         """Make the gateways; only the last one may have a wrong clock.
 
-        The cluster's time is the median of three clocks, which outvotes one wrong clock.
+        The cluster's time is the median of the gateways' clocks, which outvotes one wrong clock.
         """
         nodes: list[Node] = []
         last = self.plan.zones.last_gateway

@@ -45,7 +45,10 @@ class _Filled:
 
 
 def emit_refusal(schema: SchemaFile) -> list[str]:
-    """Return the lines of `refused`; none if it is no API, or entries do not match."""
+    """Return the lines of `refused`.
+
+    Return none if it is no API, if its refusals have nulls, or if entries do not match.
+    """
     if schema.key is None:
         return []
     request, response = schema.messages

@@ -189,9 +189,9 @@ def gather_records(parts: list[Buffer], out: bytearray, records: Records) -> byt
     """Add records to a message made of parts.
 
     Args:
-      parts: finished parts; large pieces are added as they are, and so are pieces that are not in
-      memory, of which only the length is known. out: the running part; small pieces are joined to
-      it.
+      parts: finished parts.  Large pieces are added as they are, and so are pieces that are not in
+        memory, of which only the length is known.
+      out: the part that is being filled; small pieces are joined to it.
 
     Returns:
       The running part from now on.

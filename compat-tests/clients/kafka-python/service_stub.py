@@ -70,7 +70,10 @@ class SpawnedService:
         print(self._log.read_text(errors="replace"))
 
     def wait_for(self, pattern: str, timeout: float = 30) -> bool:
-        """Wait until its listener is open; if `pattern` is about SCRAM, add the SCRAM user."""
+        """Wait until its listener is open; return False if the process ends, or after `timeout`.
+
+        If `pattern` is about SCRAM, and ADD_SCRAM_USER is set, add the SCRAM user.
+        """
         listener = re.search(r"^listeners=\w+://(\w+):(\d+)", self._settings, re.MULTILINE)
         assert listener is not None
         deadline = time.monotonic() + timeout

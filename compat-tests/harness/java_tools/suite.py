@@ -60,7 +60,7 @@ class Stage:
     members: list[Process] = field(default_factory=list[Process])
 
     def call(self, call: Call) -> Normal:
-        """Run the call, repeat it until its output matches `until`, and return its output."""
+        """Run the call until its output matches `until`, or UNTIL_SECONDS pass; return output."""
         deadline = time.monotonic() + UNTIL_SECONDS
         while True:
             printed = self._once(call)

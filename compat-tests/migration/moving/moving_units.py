@@ -6,8 +6,8 @@ Three gateways on PostgreSQL and SeaweedFS, and Apache Kafka as the source.  A r
 and an output topic at Kafka.  Three copiers read, write and commit through the gateways, which
 forward all their requests.  Meanwhile `tidegate link switch` moves both topics, the copiers' group
 and their transactional ids at once.  At the end the committed output must be the input, exactly
-once, in the order of each partition.  Rounds take the clients in turn.  With --hurt gateways get
-kill -9.
+once, in the order of each partition.  Rounds take the clients in turn.  With --hurt gateways and
+copiers get kill -9.
 
 The exit status is 1 if the output is wrong.  Without --hurt it is also 1 if a copier failed.
 """

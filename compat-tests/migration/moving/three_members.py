@@ -95,7 +95,7 @@ class ThreeMembers:
     """See the module's head.
 
     repeated: records that came twice after a refused commit.  joins: how often a member got
-    partitions.  consumed_at: by partition, the times of its records, in ms, rising.
+    partitions.  consumed_at: by partition, when its records were consumed, in ms, rising.
     """
 
     def __init__(self, source: str, gateways: str, topic: str) -> None:

@@ -197,7 +197,8 @@ class Coordinator:
 
         Raises:
           CoordinatorUnavailable: no answer in time, or an unreadable one; the outcome is unknown.
-          Also if this gateway has left the cluster, or the client has lost its right (permits.py).
+            Also if this gateway has left the cluster, or the client has lost its right
+            (permits.py).
           ProposalFailed: the proposal changed nothing.
         """
         before_ms = self._deadline_ms() if expires else 0

@@ -191,7 +191,7 @@ class ExpireGateways:
     writes: frozenset[str] = field(default=_GATEWAYS, init=False)
 
     def decide(self, view: View) -> Decided[list[int]]:
-        """Expire neither the entry's writer nor the author: the entry proves that both live."""
+        """Expire neither the entry's appender nor an author of its proposals: they are live."""
         alive = {view.writer, view.appender, *view.acknowledged}
         ended = [each for each in view.state.gateways.expired() if each not in alive]
         return Decided([GatewayExpired(each) for each in ended], ended)

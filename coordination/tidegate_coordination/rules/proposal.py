@@ -47,9 +47,9 @@ class View:
 
     clock_ms: the writer's clock, which the entry will carry.  log_time_ms: see
     ClusterState.log_time_after.  writer: incarnation whose proposal it is, 0 before registration.
-    appender: the incarnation that appends the entry, if that is another one.  acknowledged: by
-    author of
-      forwarded proposals, the number up to which the author repeats none, as of the entry so far.
+    appender: the incarnation that appends the entry, if that is another one.
+    acknowledged: by author of forwarded proposals, the number up to which the author repeats none,
+      as of the entry so far.
     new_producers: how many producers the entry so far adds, by partition.
     overlay: the overlay that `transactions` returns, and that copies of the view share; None until
     it is first needed.

@@ -31,7 +31,7 @@ class StateTables(TenantTables):
 
     Its own tables are shared by all tenants.  The inherited tables of names are those of tenant 0,
     the only tenant so far. touched: partition numbers that grew or moved since the caller last
-    cleared it, for wake-ups. changed: the tables that changed since the same call; see changes.py.
+    cleared it, for wake-ups. changed: the tables that changed since then; see changes.py.
     highest_version: the metadata.version up to which its owner reads: that of this release, except
       for a simulated older one.  frozen_states: of the snapshots under way.
     """

@@ -27,7 +27,7 @@ BATCH = build_batch([Record(0, 1, None, bytes(1000))])
 
 
 class FirstPutFails(MemoryObjectStore):
-    """Stores all objects but the first, which holds up the commits of the others."""
+    """If `does`, stores all objects but the first, which holds up the commits of the others."""
 
     def __init__(self, *, does: bool) -> None:
         super().__init__()

@@ -60,7 +60,7 @@ def test_five_seconds_after_its_owner_died_the_whole_quota_is_used(
 
 
 class Strict(ShareWorld):
-    """A world that checks at each moment that the shares do not exceed `allowed`."""
+    """While `is_strict`, checks at each moment that the shares do not exceed `allowed`."""
 
     is_strict = False
     allowed = QUOTA

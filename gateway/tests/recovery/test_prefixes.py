@@ -81,7 +81,7 @@ async def start(
 ) -> str:
     """Start as a gateway does; return the cluster's id.
 
-    marks: False if it dies before the mark.
+    marks: False if the gateway dies before it puts the marker.
     """
     state = await seen(store, log, node_id)
     coordinator = Coordinator(log, state, rng=Random(node_id), wall_clock=trio.current_time)

@@ -1,6 +1,6 @@
 """Cluster states with wide tables, and the requests that might walk a whole table in a step.
 
-The tables are filled by folded events, because 10^6 proposals would take minutes.
+The tables are filled without proposals, because 10^6 of them would take minutes.
 """
 
 from __future__ import annotations

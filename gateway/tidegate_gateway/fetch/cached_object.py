@@ -1,5 +1,6 @@
-"""An object in the reader's cache by its WalName: one that this gateway wrote, or that is in the
-log.
+"""An object in the reader's cache by its WalName.
+
+This gateway wrote the object, or its bytes are in the metadata log.
 """
 
 from __future__ import annotations

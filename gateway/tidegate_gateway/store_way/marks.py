@@ -7,9 +7,10 @@ commit of a stored object removes the mark.
 
 A mark alone proves nothing, since the store may be unavailable to all gateways.  Clients avoid a
 marked gateway only if other gateways commit after the mark, and again at least PROVEN_SECONDS
-later.  While a gateway is marked, any other gateway that has nothing to commit commits an empty
-object (store_proof.py), to prove that it reaches the store.  A commit proves that PUTs succeed.  To
-make it prove reads, too, gateways hold commits until a read succeeds (store_watch.py).
+later.  While a marked gateway is not yet avoided, any other gateway that has nothing to commit
+commits an empty object (store_proof.py), to prove that it reaches the store.  A commit proves that
+PUTs succeed.  To make it prove reads, too, gateways hold commits until a read succeeds
+(store_watch.py).
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ class _Producer:
     def _ask(
         self, data: bytes | bytearray, error_of: Callable[[memoryview], int]
     ) -> Generator[float | None, memoryview, None]:
-        """Send a request, and repeat it while the broker still ends the last transaction."""
+        """Send a request, and repeat it after CONCURRENT_TRANSACTIONS or NOT_ENOUGH_REPLICAS."""
         while True:
             self.socket.sendall(data)
             error = error_of((yield None))

@@ -140,7 +140,8 @@ class Facts:
     def may_be_compacted(self, value: int, offset: int) -> bool:
         """Return whether compaction may have removed a record.  offset: -1 if unknown.
 
-        It removes records that have a newer one of their key, and tombstones without a newer one.
+        It removes records that have a newer one of their key, tombstones without a newer one, and
+        records of aborted transactions.
         """
         sent = self.sent.get(value)
         keyed = self.compacted.get(sent.key) if sent is not None else None

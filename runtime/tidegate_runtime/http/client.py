@@ -59,8 +59,8 @@ class HttpClient:
 
         Raises:
             HttpUnavailable: the server cannot be reached, disconnects, or is too slow, or its
-            answer is not HTTP or too large. h11.LocalProtocolError: method, target or headers are
-            not HTTP; nothing was sent.
+              answer is not HTTP or too large.
+            h11.LocalProtocolError: method, target or headers are not HTTP; nothing was sent.
         """
         request = HttpRequest(method, target, headers, body)
         with trio.move_on_after(timeout_seconds):

@@ -69,9 +69,11 @@ async def serve_http(
         visitor: the connection's visitor; the caller lets it leave.
         hosts: a guest's request gets 421 if its Host header names none of them.
         standing_of: if a request is a stranger's, its body is not read.  `handle` gets the request
-        without the body, to refuse it, and the connection is closed. idle_seconds: the longest wait
-        for the first byte of a request; for a stranger at most STRANGER_SECONDS.
-        request_seconds: the longest wait for the rest of a request; the same for a stranger's head.
+          without the body, to refuse it, and the connection is closed.
+        idle_seconds: the longest wait for the first byte of a request; for a stranger at most
+          STRANGER_SECONDS.
+        request_seconds: the longest wait for the rest of a request; the same for a stranger's
+          head.
     """
     connection = _Connection(stream, visitor, hosts, max_body_bytes, standing_of)
     try:

@@ -1,4 +1,4 @@
-"""The disk cache: the parts that it keeps, the faults that it survives, and damaged files."""
+"""The disk cache: what it keeps, which faults it survives, and what it never serves."""
 
 from __future__ import annotations
 

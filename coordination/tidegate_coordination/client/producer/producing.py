@@ -2,8 +2,10 @@
 
 One task takes records in, until the waiting records take BUFFER_BYTES.  Another task writes in
 rounds: it sends each leader the next batch of each of its partitions, waits for all answers, and
-begins the next round.  If a batch fails with a retriable error, it is sent again unchanged; the
-producer id prevents a second write (KIP-98).  The first other error ends the work.
+begins the next round.  If a batch fails with a retriable error, it is sent again unchanged, for
+DELIVERY_SECONDS; the producer id prevents a second write (KIP-98).  Without a producer id, a batch
+is sent again only if it reached no broker.  A batch that is too large is halved.  The first other
+error ends the work.
 """
 
 from __future__ import annotations

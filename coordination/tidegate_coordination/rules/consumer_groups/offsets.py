@@ -17,7 +17,7 @@ from .groups import group_scope, held_by_another, holds_claim, offsets_scope
 
 @dataclass(frozen=True, slots=True)
 class OffsetToCommit:
-    """A committed offset of a partition.  leader_epoch: -1 for none."""
+    """An offset of a partition to commit.  leader_epoch: -1 for none."""
 
     topic_id: bytes
     partition: int

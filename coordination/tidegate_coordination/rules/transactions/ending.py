@@ -205,9 +205,9 @@ class AbortTimedOut:
 class AbortTransaction:
     """Abort the open transaction of a producer for an operator, and fence it.
 
-    epoch: the producer's; a marker has at least this epoch.  began: the position at which the
-    transaction began that the operator saw.  The producer's next transaction stays open, even if it
-    has the same epoch.
+    epoch: the producer's, or that of a marker, which may be later; an earlier one is refused.
+    began: the position at which the transaction began that the operator saw.  The producer's next
+    transaction stays open, even if it has the same epoch.
     Answer: see EndAnswer.
     """
 

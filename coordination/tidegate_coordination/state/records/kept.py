@@ -53,7 +53,7 @@ class KeptRuns:
         return self._runs.replace(span.start, span.stop, ())
 
     def cut_below(self, log_start: int) -> list[RunRow]:
-        """Drop kept runs, since the log start was moved, and not by a skip; return these runs."""
+        """Drop and return the kept runs below a log start that something else than a skip moved."""
         self.floor = max(self.floor, log_start)
         return self._runs.cut_below(log_start)
 

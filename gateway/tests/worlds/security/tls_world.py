@@ -96,7 +96,7 @@ def opened(
 class TlsClientTransport:
     """The client's end of TLS, as a Transport.
 
-    It shares no code with the gateway's transport, so that each checks the other.
+    It is written apart from the gateway's transport, so that each checks the other.
 
     piece_bytes: the most ciphertext that it moves at once.
     """

@@ -99,7 +99,7 @@ async def _see_not_over(state: ClusterState, options: LogMoveOptions) -> None:
     """Check that the log is still the cluster's: no restore has replaced it by another log.
 
     Only the object store shows whether there was a restore.  Without --object-store this uses the
-    store of `tidegate dev`, beside the log.
+    store of `tidegate dev`, beside the log.  If there is none, it checks nothing.
 
     Raises:
       StoreMisconfigured: a restore has replaced the log, or the store is another cluster's.
@@ -161,7 +161,10 @@ async def _move(
 
 async def _opened(stack: AsyncExitStack, options: LogMoveOptions) -> tuple[Coordinator, MovableLog]:
     async def open_next(url: str) -> MetadataLog:
-        """Open the new log by the typed URL: the URL in the old log has no password."""
+        """Open the new log, by the typed URL if it is the same log.
+
+        The old log has the URL without its password.
+        """
         is_typed = url == without_secrets(_everywhere(options.to))
         return await open_existing_log(options.to if is_typed else url)
 

@@ -1,8 +1,9 @@
 """Derives the settings of each of several gateways on one machine from one set of settings.  Pure.
 
-The first gateway has the settings unchanged, so an operator can change the number of processes from
-1 and back to 1.  The n-th gateway has a node.id and ports that are n-1 higher.  It has a folder
-`process-N` in the data folder and in the cache folder, and a separate audit log.
+The first gateway has the settings unchanged, except for those of the admin listener.  So an
+operator can change the number of processes from 1 and back to 1.  The n-th gateway has a node.id
+and ports that are n-1 higher.  It has a folder `process-N` in the data folder and in the cache
+folder, and a separate audit log.
 """
 
 from __future__ import annotations

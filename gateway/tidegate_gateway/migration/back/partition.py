@@ -131,6 +131,7 @@ class PartitionReverse:
 
         Raises:
           Diverged: the source has other batches.
+          BrokerUnreachable: the partition is deleted, or is no longer written back.
           ClassicError: the source does not answer.
           CoordinatorUnavailable: the log was not read to its end.
           CorruptRun, NoSuchObject, StoreUnavailable: a batch could not be read.

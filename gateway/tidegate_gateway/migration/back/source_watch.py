@@ -188,7 +188,10 @@ def _reversing(state: ClusterState, link: str) -> list[Topic]:
 
 
 def portion(names: Sequence[str], after: str) -> Sequence[str]:
-    """Return the topics of a look.  names: of all, in order.  after: the last one before."""
+    """Return the topics of a look.
+
+    names: of all, in order.  after: the last one of the look before.
+    """
     size = max(MIN_PORTION, ceil(len(names) / LOOKS_A_ROUND))
     start = bisect_right(names, after)
     if len(names) <= size or start == len(names):

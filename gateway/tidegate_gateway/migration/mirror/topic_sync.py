@@ -47,7 +47,7 @@ class TopicSync:
 
         Raises:
           ClassicError: the source does not answer.
-          CoordinatorUnavailable, ProposalFailed: the log does not answer, or refuses.
+          CoordinatorUnavailable: the log does not answer.
         """
         metadata = await self._cluster.refresh()
         topics = wanted(self._link, metadata)

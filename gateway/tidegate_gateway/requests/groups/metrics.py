@@ -1,8 +1,8 @@
 """The metrics of consumer groups, with the names of kafka_exporter if it has the metric.
 
-All are gauges, since the gateway that shows them can change.  Groups beyond the limit are in the
-series with the consumergroup OTHER, which has the sum of offsets, lags and members, and the maximum
-of seconds and ratios.
+All are gauges, since the gateway that shows them can change.  Series beyond the limit are
+joined in one with the consumergroup OTHER, which has the sum of offsets, lags and members, and the
+maximum of seconds and ratios.
 """
 
 from __future__ import annotations

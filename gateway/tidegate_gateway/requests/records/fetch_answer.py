@@ -122,7 +122,10 @@ class Look:
         return self._plan.unread
 
     def misses(self, min_bytes: int, *, is_first: bool) -> list[Miss]:
-        """Return the ranges to load; after the first load only if the answer is still too small."""
+        """Return the ranges to load.
+
+        After the first load, return some only if the answer is still too small and has no error.
+        """
         if not is_first and (self.has_error or self.bytes_read >= max(min_bytes, 1)):
             return []
         return self._plan.misses(min_bytes)
