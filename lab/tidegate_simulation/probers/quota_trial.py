@@ -50,6 +50,7 @@ _AWAY_SECONDS: Final = 30.0
 _LOOK_SECONDS: Final = 0.25
 _NEW_SECONDS: Final = 1.0
 _FALL_SECONDS: Final = 1.0
+_CUTS: Final = (ALONE, PAIR, DEAF, MUTE)
 _SLOW_SECONDS: Final = 0.1
 """With a slower network, pushers may not reach the quota, nor gateways each other in time."""
 _MOST, _MOST_WHERE_SLOW, _LEAST_PART = 1.1, 1.3, 0.8
@@ -77,6 +78,7 @@ class QuotaTrial:
         self._kinds = plan.strikes if is_first else plan.of_consumers
         self._is_slow = world.plan.latency_seconds > _SLOW_SECONDS
         self._most_shares = inf
+        self._fall_seconds = 0.0
         # In a slow network answers are late: now and then a small share becomes an even one.
         self._calm_shares = QUOTA * (2.0 if self._is_slow else 1.0)
         self._size_bytes = size_bytes = self._rng.choice(metered.sizes)
@@ -116,6 +118,7 @@ class QuotaTrial:
                 while any(each.gateway is None for each in self._nodes):  # noqa: ASYNC110
                     await trio.sleep(_LOOK_SECONDS)
                 self._world.strikes.count(kind)
+                self._fall_seconds = _FALL_SECONDS if kind in _CUTS else 0.0
                 await self._strikes[kind]()
                 await trio.sleep(_SETTLE_SECONDS)
                 self._most_shares = self._calm_shares
@@ -176,7 +179,8 @@ class QuotaTrial:
         """Check that the shares never add up to more than allowed.
 
         A gateway that uses the quota for the first time begins with an even share, until it asks.
-        When gateways reach each other again, some shares fall step by step while others rise.
+        When gateways reach each other again after a cut, some shares fall step by step while others
+        rise.
         """
         met: dict[int, float] = {}
         looks_above = 0
@@ -191,7 +195,7 @@ class QuotaTrial:
             new = sum(now - each < _NEW_SECONDS for each in met.values())
             most = (self._most_shares + new * QUOTA / len(self._nodes)) * 1.000001
             looks_above = looks_above + 1 if sum(shares) > most else 0
-            if looks_above * _LOOK_SECONDS > _FALL_SECONDS:
+            if looks_above * _LOOK_SECONDS > self._fall_seconds:
                 self._world.complain("shares above the quota", f"{shares} of {QUOTA}")
 
     # -- what befalls the gateways ----------------------------------------------------------------

@@ -158,7 +158,7 @@ def forgets_aborted_rows_early(patch: pytest.MonkeyPatch) -> None:
 
 def reads_no_index(patch: pytest.MonkeyPatch) -> None:
     """Fetches ignore the aborted transactions in the indexes of segments."""
-    patch.setattr(aborted_list, "_of_segments", lambda *_: set())
+    patch.setattr(aborted_list, "_of_segment", lambda *_: set())
 
 
 def merges_what_is_open(patch: pytest.MonkeyPatch) -> None:
