@@ -143,8 +143,6 @@ class Gateway:
         self.groups = group_manager(ground, lambda: self.absent)
         self.draining = draining_of(ground, self.groups, self.connections)
         self.keepers = keeper_parts(ground, self.reads, books, self._booked_groups)
-        move_others = self.writes.mover.move_others
-        self.keepers.housekeeper.steps.append(("move small writes of other gateways", move_others))
         self.transactions = transaction_steps(ground)
         self.forwarding = link_parts(ground, self.reads, self.writes)
         self.links = self.forwarding.links

@@ -239,6 +239,7 @@ class _Run:
         await self._try_quotas(world, nodes, settling)
         await settling.await_repair()
         await settling.await_moves()
+        await settling.await_small_writes()
         await settling.await_copies()
         await settling.merge_all(pipelines)
         await settling.await_collection()

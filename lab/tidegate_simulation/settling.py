@@ -92,6 +92,17 @@ class Settling:
                 "not moved", f"{len(self._world.homes) - 1} of {moves} after {CALM_SECONDS} s"
             )
 
+    async def await_small_writes(self) -> None:
+        """Wait until the store has all batches that are now in the metadata log only."""
+        inlined = self._world.watch.state.objects.inlined
+        waiting = set(inlined)
+        with trio.move_on_after(CALM_SECONDS) as waited:
+            while not waiting.isdisjoint(inlined):  # noqa: ASYNC110 - gateways have no event for it
+                await trio.sleep(1.0)
+        if waited.cancelled_caught:
+            left = sorted(waiting.intersection(inlined))
+            self._note("left in the log", f"objects {left} after {CALM_SECONDS} s")
+
     async def await_copies(self) -> None:
         """Wait until the gateways have mirrored all records of the source."""
         source = self._source

@@ -12,12 +12,12 @@ from trio.testing import MockClock
 from tests.rules.test_wal_rules import World, batch, commit_of
 from tests.worlds.wire_client import WireWorld, records_batch, wire_world
 from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable
-from tidegate_coordination.events.cluster import GatewayRenewed
+from tidegate_coordination.events.cluster import Endpoint, GatewayExpired, GatewayRegistered
 from tidegate_coordination.logs.memory import MemoryLog
 from tidegate_coordination.rules.records import inlining
 from tidegate_coordination.state.records.inlined import InlinedObjects
 from tidegate_coordination.state.records.objects import WalName
-from tidegate_gateway.inlining.moving import due, due_of_others
+from tidegate_gateway.inlining.moving import Waits, due, due_of_others
 from tidegate_gateway.upkeep.key_taken import KeyTaken
 from tidegate_protocol.messages import delete_topics as dt
 from tidegate_storage.stores.memory_store import MemoryObjectStore
@@ -203,14 +203,56 @@ async def test_a_gateway_whose_key_is_taken_stops(autojump_clock: MockClock) -> 
     assert stopped.group_contains(KeyTaken, match="not its own has the key")
 
 
-def test_the_objects_of_a_gateway_that_does_not_move_them_are_moved_by_another() -> None:
-    world = World()
-    world.counter = 1
-    commit = commit_of(WalName(1, 1), [batch()])
+def inline(world: World, author: int) -> None:
+    commit = commit_of(WalName(author, world.counter), [batch()])
+    world.counter += 1
     decided = inlining.CommitInlined.of(commit, bytes(100)).decide(world.view())
-    world.apply(*decided.events)
-    assert (due(world.state, 1), due_of_others(world.state)) == ([], [])
-    for seconds, ours, of_others in ((11, [0], []), (61, [0], [0])):
-        world.clock_ms = 1_000_000 + seconds * 1000
-        world.apply(GatewayRenewed())
-        assert (due(world.state, 1), due_of_others(world.state)) == (ours, of_others)
+    world.apply(*decided.events, writer=author)
+
+
+def world_of_three() -> World:
+    """Return a world in which gateway 1 of three has committed an inlined object."""
+    world = World()
+    for each in (2, 3):
+        endpoints = (Endpoint("PLAINTEXT", "h", 1),)
+        world.apply(GatewayRegistered(each, each, "key", "az1", endpoints, "0", 0))
+    inline(world, 1)
+    return world
+
+
+def first_turns(world: World) -> dict[int, int]:
+    """Return at which second each gateway moves objects, if the others never do."""
+    waits = {each: Waits() for each in world.state.gateways.live}
+    found: dict[int, int] = {}
+    for second in range(0, 200, 10):
+        for me, each in waits.items():
+            seconds = each.look(world.state.objects, float(second))
+            if due(world.state, me, seconds) or due_of_others(world.state, me, seconds):
+                found.setdefault(me, second)
+    return found
+
+
+def test_if_a_gateway_does_not_move_its_objects_the_others_do_in_turn() -> None:
+    # Log time stands still here, as it does while it is ahead of all clocks.
+    assert first_turns(world_of_three()) == {1: 10, 2: 120, 3: 60}
+
+
+def test_another_gateway_moves_the_objects_of_one_that_has_ended_at_once() -> None:
+    world = world_of_three()
+    world.apply(GatewayExpired(1), writer=2)
+    assert first_turns(world) == {2: 60, 3: 0}
+
+
+def test_an_object_waits_since_it_was_seen_first() -> None:
+    world, waits = world_of_three(), Waits()
+    first = [*world.state.objects.inlined]
+    assert waits.look(world.state.objects, 0.0) == {1: 0.0}
+    inline(world, 1)
+    assert waits.look(world.state.objects, 5.0) == {1: 5.0}
+    world.state.objects.inlined.forget(first[0])
+    assert waits.look(world.state.objects, 6.0) == {1: 0.0}
+    inline(world, 1)
+    world.state.objects.inlined.forget(first[0] + 1)
+    assert waits.look(world.state.objects, 7.0) == {1: 0.0}
+    inline(world, 1)
+    assert waits.look(world.state.objects, 9.0) == {1: 2.0}

@@ -11,16 +11,14 @@ from tidegate_coordination.state.cluster import ClusterState
 from tidegate_runtime.prometheus import counter, gauge
 
 from ..feature import Feature, Task
-from ..produce.inline_lane import InlineLane
 from ..produce.wal_counters import WalCounters
 from .mover import InlineMover
 
 
-def small_writes(
-    state: ClusterState, lane: InlineLane, mover: InlineMover, counters: WalCounters
-) -> Feature:
+def small_writes(state: ClusterState, mover: InlineMover, counters: WalCounters) -> Feature:
     """Return the feature.  counters: of the writer of WAL objects."""
-    tasks = (Task("move small writes to the store", mover.run),) if lane.is_on else ()
+    # Without the lane, too: the objects of gateways with a lane may need another mover.
+    tasks = (Task("move small writes to the store", mover.run),)
     metrics = partial(_metrics, mover, counters)
     return Feature("small writes", tasks=tasks, metrics=metrics, facts=partial(_facts, state))
 

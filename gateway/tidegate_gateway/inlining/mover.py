@@ -20,7 +20,7 @@ from ..produce.wal_commits import OnStored
 from ..produce.wal_puts import WalPuts
 from ..upkeep.key_taken import key_taken
 from ..upkeep.upkeep import Upkeep
-from .moving import BYTES_PER_RUN, Move, due, due_of_others, joined, live_runs
+from .moving import BYTES_PER_RUN, Move, Waits, due, due_of_others, joined, live_runs
 
 _log = structlog.get_logger("tidegate.wal")
 
@@ -56,11 +56,11 @@ class InlineMover:
         self._on_stored = on_stored
         self._put_seconds = put_seconds
         self.moved_bytes = 0
-        self._turn = trio.Lock()  # of the task and of the housekeeper
+        self._waits = Waits()
         self._stored: Move | None = None
 
     async def run(self) -> None:
-        """Move this gateway's objects that are due, once a second; forever.
+        """Move the objects that are due, once a second; forever.
 
         Raises:
           KeyTaken: another gateway's object has the key of one of this gateway's objects.
@@ -70,33 +70,25 @@ class InlineMover:
             await self._upkeep.attempt("move small writes to the store", self.move)
 
     async def move(self) -> None:
-        """Move this gateway's objects that are due.
+        """Move the objects that are due: this gateway's, and those that others do not move.
 
         Raises:
           CoordinatorUnavailable, ProposalFailed: they may not be moved; try again.
           KeyTaken: as run().
         """
-        state = self._coordinator.state
-        while numbers := due(state, self._coordinator.incarnation):
+        coordinator = self._coordinator
+        state, me = coordinator.state, coordinator.incarnation
+        waits = self._waits.look(state.objects, trio.current_time())
+        while numbers := due(state, me, waits) or due_of_others(state, me, waits):
             if not await self._move(numbers):
                 return
-
-    async def move_others(self) -> None:
-        """Move the objects that other gateways do not move.
-
-        Raises:
-          CoordinatorUnavailable, ProposalFailed, KeyTaken: as move().
-        """
-        while numbers := due_of_others(self._coordinator.state):
-            if not await self._move(numbers):
-                return
+            waits = self._waits.look(state.objects, trio.current_time())
 
     async def _move(self, numbers: Sequence[int]) -> bool:
         """Store the batches of some objects, and commit them; return whether any has moved."""
-        async with self._turn:
-            if self._stored is None:
-                self._stored = await self._store(numbers)
-            return self._stored is not None and await self._commit(self._stored)
+        if self._stored is None:
+            self._stored = await self._store(numbers)
+        return self._stored is not None and await self._commit(self._stored)
 
     async def _store(self, numbers: Sequence[int]) -> Move | None:
         """Store the batches of some objects in one; None if that was not possible."""

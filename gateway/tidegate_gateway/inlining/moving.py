@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final, cast
@@ -11,7 +11,7 @@ from typing import Final, cast
 from tidegate_coordination.events.cluster import RUN_FINAL, RUN_LOG_APPEND_TIME, Run
 from tidegate_coordination.rules.records.inlining import MAX_UNMOVED_BYTES, MoveInlined, Stretch
 from tidegate_coordination.state.cluster import ClusterState
-from tidegate_coordination.state.records.objects import WalName
+from tidegate_coordination.state.records.objects import ObjectTable, WalName
 from tidegate_coordination.state.records.partitions import Partition
 from tidegate_coordination.state.records.runs import RunRow
 from tidegate_protocol.batches import walk
@@ -33,7 +33,7 @@ ENOUGH_BYTES: Final = 4 << 20
 MAX_OBJECTS: Final = 1_000
 """Of one move, which is planned in one step of the loop."""
 LATE_SECONDS: Final = 60.0
-"""After this time another gateway moves an object."""
+"""After this time another gateway moves an object, and after each further time the next one."""
 BYTES_PER_RUN: Final = 64
 """The most bytes that a moved run takes in the log entry."""
 _NEVER_JOINED: Final = RUN_LOG_APPEND_TIME | RUN_FINAL
@@ -64,32 +64,53 @@ class Move:
         return MoveInlined(name, len(self.wal.body), self.stretches)
 
 
-def due(state: ClusterState, incarnation: int) -> list[int]:
-    """Return the numbers of a gateway's inlined objects that it should move now, oldest first."""
-    inlined = state.objects.inlined
-    first = next(inlined.of_author(incarnation), None)
-    if first is None:
+class Waits:
+    """Knows for how long the oldest inlined objects have been in the log, at least.
+
+    It goes by this gateway's own clock: log time stands still while it is ahead of all clocks.
+    """
+
+    def __init__(self) -> None:
+        self._looks: dict[int, tuple[int, float]] = {}  # the next number at an earlier look
+
+    def look(self, objects: ObjectTable, now: float) -> dict[int, float]:
+        """Return by author for how many seconds its oldest object has been in the log."""
+        before, self._looks = self._looks, {}
+        for author in objects.inlined.authors():
+            next_number, _ = look = before.get(author, (0, now))
+            was_there = next(objects.inlined.of_author(author)) < next_number
+            self._looks[author] = look if was_there else (objects.next_number, now)
+        return {author: now - since for author, (_, since) in self._looks.items()}
+
+
+def due(state: ClusterState, incarnation: int, waits: Mapping[int, float]) -> list[int]:
+    """Return the numbers of a gateway's inlined objects that it should move now, oldest first.
+
+    waits: see Waits.
+    """
+    if incarnation not in waits:
         return []
+    inlined = state.objects.inlined
     ours, are_enough = _first_of(state, incarnation)
     must = state.log_moves.present is not None or inlined.held_bytes * 2 >= MAX_UNMOVED_BYTES
-    return ours if are_enough or must or _age_ms(state, first) >= MOVE_SECONDS * 1000 else []
+    return ours if are_enough or must or waits[incarnation] >= MOVE_SECONDS else []
 
 
-def due_of_others(state: ClusterState) -> list[int]:
-    """Return the numbers of inlined objects that their gateway does not move, oldest first.
+def due_of_others(state: ClusterState, incarnation: int, waits: Mapping[int, float]) -> list[int]:
+    """Return the numbers of inlined objects that a gateway should move for another one.
 
-    The gateway has ended, or does not reach the store.
+    The other one has ended, or does not reach the store.  One gateway after the other tries.
     """
-    inlined, live = state.objects.inlined, state.gateways.live
-    for author in inlined.authors():
-        first = next(inlined.of_author(author))
-        if author not in live or _age_ms(state, first) >= LATE_SECONDS * 1000:
+    live = state.gateways.live
+    serving = [each.incarnation for each in state.gateways.serving()]
+    for author, seconds in waits.items():
+        others = [each for each in serving if each != author]
+        if author == incarnation or incarnation not in others:
+            continue
+        gateways_before = (others.index(incarnation) - author) % len(others)
+        if seconds >= LATE_SECONDS * (gateways_before + (author in live)):
             return _first_of(state, author)[0]
     return []
-
-
-def _age_ms(state: ClusterState, number: int) -> int:
-    return state.log_time_ms - state.objects.committed_at_ms(number)
 
 
 def _first_of(state: ClusterState, author: int) -> tuple[list[int], bool]:

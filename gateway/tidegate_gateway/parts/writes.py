@@ -91,7 +91,7 @@ def write_parts(
         Task("watch the way to the object store", watch.run),
     )
     feature = Feature("writes", tasks=tasks, metrics=partial(write_metrics, writer, pool))
-    inlining = small_writes(coordinator.state, lane, mover, writer.counters)
+    inlining = small_writes(coordinator.state, mover, writer.counters)
     features = (feature, inlining)
     return WriteParts(flusher, deadlines, inflow, pool, writer, mover, watch, features)
 

@@ -121,8 +121,6 @@ class Housekeeper:
         self._snapshot_position = 0
         self._clock_offset_ms = (wall_clock() - trio.current_time()) * 1000
         self._deletions = Deletions(self._delete)
-        self.steps: list[tuple[str, Callable[[], Awaitable[object]]]] = []
-        """Steps of features, for each round: what they do, as for Upkeep.attempt()."""
         self.collected_objects = 0
         self.failed_snapshots = 0
 
@@ -251,8 +249,6 @@ class Housekeeper:
         await self._upkeep.attempt("expire producers", self._expire_producers)
         await self._upkeep.attempt("look for offsets that expired", self._expire_offsets)
         await self._upkeep.attempt("collect objects", self._collect_all)
-        for what, step in self.steps:
-            await self._upkeep.attempt(what, step)
 
     async def _cut(self) -> None:
         """Move log start offsets up, some topics at a time, so that clients are not held up."""
