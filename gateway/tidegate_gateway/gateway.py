@@ -244,5 +244,6 @@ class Gateway:
         await propose_patiently(self.groups.hand_over)
         await self.forwarding.forwards.all_drained()
         await self.writes.writer.drain()
+        await self.writes.mover.finish()
         await propose_patiently(self.coordinator.leave)
         await self.keepers.leave()

@@ -114,12 +114,7 @@ def _with_clients(
     # If clients log in, a producer has a quota that each gateway counts for itself.
     quotas = draw_quotas(seed, may_draw=may_share and not logins.is_on)
     malformed = draw_malformed(seed)
-    settings |= (
-        logins.settings
-        | quotas.settings
-        | malformed.settings
-        | draw_inlining(seed, may_draw=not versions.is_rolling)
-    )
+    settings |= logins.settings | quotas.settings | malformed.settings | draw_inlining(seed)
     if logins.sealing.is_on:
         plan = replace(plan, kinds=(*plan.kinds, REPLACED))
     plan = replace(plan, logins=logins, quotas=quotas, malformed=malformed)

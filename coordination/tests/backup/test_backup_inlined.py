@@ -23,8 +23,13 @@ from tests.worlds.backup_world import (
 from tests.worlds.records.inlined_writer import begin, inline, move, store_moved
 from tidegate_coordination.backup.copier import Copier
 from tidegate_coordination.backup.shelf import Shelf
-from tidegate_coordination.log.inlined_bodies import first_needed
-from tidegate_coordination.log.metadata_log import LogMisconfigured, Snapshot
+from tidegate_coordination.log.inlined_bodies import first_needed_of
+from tidegate_coordination.log.metadata_log import (
+    LogEntry,
+    LogMisconfigured,
+    Snapshot,
+    Trimmed,
+)
 from tidegate_coordination.log.snapshots import encode_state, save_verified, trim_below_verified
 from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
@@ -38,7 +43,7 @@ async def save_snapshot(log: MemoryLog, writer: Writer) -> int:
     state = writer.coordinator.state
     taken = await encode_state(state)
     await save_verified(log, taken.position, taken.chunks)
-    await trim_below_verified(log, keep_from=lambda: first_needed(state))
+    await trim_below_verified(log, needed_of=first_needed_of)
     return taken.position
 
 
@@ -81,6 +86,59 @@ async def test_bytes_below_a_copied_snapshot_are_found_in_copied_entries(
         assert await first_copied(store) <= needed
     await restored(store, new_log)
     assert await values(await replayed(new_log), store, "t") == {0: b"a"}
+
+
+async def test_a_move_while_a_snapshot_is_saved_loses_no_bytes(
+    autojump_clock: MockClock,
+) -> None:
+    """The snapshot still has the batches as bytes of the log, and the copies hold no move yet."""
+    store, log, new_log = memory_store(), MemoryLog(), MemoryLog()
+    async with writers(log, store, 1) as [writer]:
+        await begin(writer, "t")
+        await Copier(log, store, CLUSTER, 1).copy()
+        await inline(writer, ("t", batch_of(b"a")))
+        await writer.create_topic("u")
+        taken = await encode_state(writer.coordinator.state)
+        await move(writer)
+        await save_verified(log, taken.position, taken.chunks)
+        await trim_below_verified(log, needed_of=first_needed_of)
+
+        class EndsEarly(FaultyLog):
+            async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
+                found = await super().read(from_position, max_bytes)
+                if isinstance(found, Trimmed):
+                    return found
+                return [each for each in found if each.position <= taken.position]
+
+        await Copier(EndsEarly(log, LogFaults(), Random(0)), store, CLUSTER, 1).copy()
+    await restored(store, new_log)
+    assert await values(await replayed(new_log), store, "t") == {0: b"a"}
+
+
+async def test_a_snapshot_without_the_entries_that_it_needs_is_not_copied(
+    autojump_clock: MockClock,
+) -> None:
+    """While the copier reads on to it, another gateway saves a newer one, and trims the log."""
+    store, log = memory_store(), MemoryLog()
+    async with writers(log, store, 1) as [writer]:
+        await begin(writer, "t")
+        old: list[int] = []
+
+        class GrowsAndIsTrimmed(FaultyLog):
+            async def load_snapshot(self) -> Snapshot | None:
+                if old:
+                    return await super().load_snapshot()
+                await inline(writer, ("t", batch_of(b"a")))
+                old.append(await save_snapshot(log, writer))
+                found = await super().load_snapshot()
+                await move(writer)
+                await save_snapshot(log, writer)
+                return found
+
+        grows = GrowsAndIsTrimmed(log, LogFaults(), Random(0))
+        await Copier(grows, store, CLUSTER, 1, snapshot_entries=1).copy()
+        copies = await Shelf(store, CLUSTER, 1).look()
+        assert [each.position > old[0] for each in copies.snapshots] == [True]
 
 
 async def test_copied_entries_go_once_their_bytes_are_moved(autojump_clock: MockClock) -> None:

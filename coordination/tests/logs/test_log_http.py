@@ -35,7 +35,12 @@ from tidegate_coordination.logs.sqlite.log import open_file
 from tidegate_runtime.http.values import HttpAnswer, HttpRequest
 from tidegate_runtime.secret import Secret
 
-SMALL = LogCapabilities(forward_to_leader=True, typical_append_seconds=0.5, max_entry_bytes=100)
+SMALL = LogCapabilities(
+    forward_to_leader=True,
+    typical_append_seconds=0.5,
+    max_entry_bytes=100,
+    inline_bytes_per_second=7,
+)
 
 opened = http_log_opened.opened
 

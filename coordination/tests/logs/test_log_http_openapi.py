@@ -139,7 +139,7 @@ def fits(value: Any, schema: dict[str, Any]) -> bool:
         return False
     if schema["type"] == "object":
         forms = schema["properties"]
-        return value.keys() == set(schema["required"]) and all(
+        return set(schema["required"]) <= value.keys() <= forms.keys() and all(
             fits(value[each], referred(forms[each])) for each in value
         )
     if not isinstance(value, TYPES[schema["type"]]):

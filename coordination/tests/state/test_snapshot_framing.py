@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from random import Random
 
 import pytest
 import trio
@@ -10,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.worlds.records.inlined_world import InlinedWorld
-from tidegate_coordination.log.inlined_bodies import first_needed
+from tidegate_coordination.log.inlined_bodies import first_needed_of
 from tidegate_coordination.log.metadata_log import (
     LogCorrupt,
     LogEntry,
@@ -26,9 +25,7 @@ from tidegate_coordination.log.snapshots import (
     unframe_at,
     unframe_chunks,
 )
-from tidegate_coordination.log_contract.faulty import FaultyLog, LogFaults
 from tidegate_coordination.logs.memory import MemoryLog
-from tidegate_coordination.state.cluster import ClusterState
 
 CHUNKS = [b"topics", b"", b"partitions"]
 
@@ -104,48 +101,20 @@ async def test_a_trim_keeps_entries_that_the_snapshot_does_not_cover() -> None:
     assert await log.read(7, 1) == [LogEntry(7, b"7")]
 
 
-async def test_a_trim_keeps_entries_whose_bytes_are_not_in_the_store() -> None:
+async def test_a_trim_keeps_entries_whose_bytes_the_snapshot_lacks() -> None:
+    """Also if they were moved since: a restore may begin with the snapshot."""
     world = InlinedWorld()
     await world.begin()
     kept = await world.append(*world.inline(b"one"))
-    late = ClusterState.decode(world.state.encode())
     await world.append(*world.inline(b"two"))
     await world.save_snapshot()
-    trim = partial(trim_below_verified, world.log)
-    assert await trim(keep_from=partial(first_needed, world.state)) == kept
-    assert isinstance(await world.log.read(kept, 1), list)
+    trim = partial(trim_below_verified, world.log, needed_of=first_needed_of)
+    assert await trim() == kept
     moved = await world.append(world.move())
-    assert await trim(keep_from=partial(first_needed, late)) == kept
-    assert await trim(keep_from=partial(first_needed, world.state)) == moved
-
-
-async def test_a_trim_keeps_entries_that_its_replica_has_not_read() -> None:
-    """Another gateway's snapshot may cover them, and they may hold bytes."""
-    world = InlinedWorld()
-    await world.begin()
-    late = ClusterState.decode(world.state.encode())
-    await world.append(*world.inline(b"one"))
+    assert await trim() == kept
+    assert isinstance(await world.log.read(kept, 1), list)
     await world.save_snapshot()
-    first_kept = await trim_below_verified(world.log, keep_from=partial(first_needed, late))
-    assert first_kept == late.position + 1
-
-
-async def test_the_position_to_keep_is_asked_for_last() -> None:
-    """Else another task might fold an entry with bytes that is trimmed then."""
-    world = InlinedWorld()
-    await world.begin()
-    await world.append(*world.inline(b"one"))
-    await world.save_snapshot()
-    boundary = 0
-
-    class Read(FaultyLog):
-        async def read(self, from_position: int, max_bytes: int) -> list[LogEntry] | Trimmed:
-            nonlocal boundary
-            boundary = 1
-            return await super().read(from_position, max_bytes)
-
-    log = Read(world.log, LogFaults(), Random(0))
-    assert await trim_below_verified(log, keep_from=lambda: boundary) == 1
+    assert await trim() == moved + 1
 
 
 async def test_nothing_is_trimmed_without_a_snapshot() -> None:

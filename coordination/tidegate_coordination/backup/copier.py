@@ -15,6 +15,7 @@ from typing import Final
 
 from tidegate_storage.stores.object_store import ObjectStore
 
+from ..log.inlined_bodies import first_needed_of
 from ..log.metadata_log import FIRST_POSITION, LogUnavailable, MetadataLog, Trimmed
 from ..log.whole_entries import expect_whole
 from .copies import EntriesName, chain, kept, obsolete
@@ -137,6 +138,9 @@ class Copier:
         if snapshot is None or snapshot.position <= self._base:
             return
         await self._copy_entries(report, snapshot.position)
+        needed = first_needed_of(snapshot)
+        if needed is not None and needed <= self._bridged_to:
+            return  # entries that it needs were trimmed meanwhile; the log has a newer snapshot
         name, size_bytes = await self._shelf.put_snapshot(snapshot)
         self._base = name.position
         self._covered = max(self._covered, self._base)

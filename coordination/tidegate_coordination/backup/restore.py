@@ -1,7 +1,7 @@
 """A recovered state becomes a new log, in a new timeline.
 
-    1  the store's marker: from here on the old log owns no objects, even if gateways still run on
-       it; then the bodies of inlined objects become objects of the store (decision 49)
+    1  the bodies of inlined objects become objects of the store (decision 49); then the store's
+       marker: from here on the old log owns no objects, even if gateways still run on it
     2  the new log's trim boundary, which a log that never held an entry accepts at any position
     3  a snapshot of the recovered state with TimelineOpened folded: no gateway may use it yet.  All
        partitions start a leader epoch, so that consumers notice that offsets are reassigned; if
@@ -25,7 +25,7 @@ from typing import Final
 import trio
 
 from tidegate_storage.objects.ownership import Owner, newest_timeline, open_timeline
-from tidegate_storage.stores.object_store import ObjectStore, put_idempotent
+from tidegate_storage.stores.object_store import ObjectExists, ObjectStore, put_idempotent
 
 from ..coordinator.coordinator import Coordinator
 from ..events.cluster import MetadataVersionSet
@@ -206,6 +206,7 @@ async def _begun(work: Work, state: ClusterState, target: Target) -> ClusterStat
     found = await survey(work.store, state, range(1, await newest_timeline(*_place(work)) + 1))
     if work.must_have_objects and not found.objects:
         check_objects(state)
+    await _store_inlined(work, state)
     restore_id = work.rng.randbytes(8).hex()
     timeline = await open_timeline(
         work.store,
@@ -214,7 +215,6 @@ async def _begun(work: Work, state: ClusterState, target: Target) -> ClusterStat
         opened_by=work.opened_by,
         nonce=restore_id,
     )
-    await _store_inlined(work, state)
     lived = max(found.highest_incarnation, state.gateways.next_incarnation)
     # An earlier restore of this backup may have given out numbers without leaving a trace.
     timelines = timeline - state.timeline
@@ -244,6 +244,9 @@ async def _store_inlined(work: Work, state: ClusterState) -> None:
     """Store the bodies of inlined objects under the objects' own keys.
 
     The new log has none of their entries.  A body that no copy has is then a missing object.
+
+    Raises:
+      LogMisconfigured: another object has such a key.
     """
     inlined = state.objects.inlined
     if inlined:
@@ -251,8 +254,19 @@ async def _store_inlined(work: Work, state: ClusterState) -> None:
     for number in inlined:
         body = inlined.body(number)
         if body is not None:
-            await put_idempotent(work.store, object_key(state, state.objects.name(number)), body)
+            await _put(work.store, object_key(state, state.objects.name(number)), body)
     inlined.forget_all()
+
+
+async def _put(store: ObjectStore, key: str, body: bytes) -> None:
+    try:
+        await put_idempotent(store, key, body)
+    except ObjectExists as error:
+        raise LogMisconfigured(
+            f"{key} is the key of records that were in the log, and the store holds another object"
+            " there, of a log that was lost before: move that object out of the prefix, and"
+            " restore again"
+        ) from error
 
 
 def _raise_to_epochs(state: ClusterState) -> list[MetadataVersionSet]:

@@ -152,7 +152,7 @@ OWN_SETTINGS = (
          " fetch waits for records does not count, and JoinGroup and SyncGroup wait for members."),
     _own("snapshot.interval.entries", _INT, 10_000, at_least(1),
          "A snapshot is written after so many entries of the metadata log."),
-    _own("wal.inline.max.bytes", _INT, 0, between(0, 256 * 1024),
+    _own("wal.inline.max.bytes", _INT, 65_536, between(0, 256 * 1024),
          "A WAL object of up to this size travels in the metadata log, and is moved to the object"
          " store later: its records are acknowledged without a PUT; 0: none does."),
     _own("wal.linger.ms", _LONG, 250, at_least(0),

@@ -34,7 +34,7 @@ import trio
 
 from tidegate_runtime.histograms import Histogram
 
-from ..log.metadata_log import MetadataLog
+from ..log.metadata_log import LogCapabilities, MetadataLog
 from ..rules.gateways import Leave
 from ..rules.proposal import Proposal
 from ..rules.security.permitted import RIGHTS_CHANGED
@@ -97,9 +97,9 @@ class Coordinator:
         self.typical_append_seconds = log.capabilities.typical_append_seconds
 
     @property
-    def inline_bytes_per_second(self) -> int:
-        """Return how many bytes of small writes the present log takes from all gateways."""
-        return self._decider.log.capabilities.inline_bytes_per_second
+    def log_capabilities(self) -> LogCapabilities:
+        """Return the capabilities of the present log."""
+        return self._decider.log.capabilities
 
     @property
     def incarnation(self) -> int:

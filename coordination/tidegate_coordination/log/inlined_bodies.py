@@ -36,16 +36,6 @@ ReadFrom: TypeAlias = Callable[[int], Awaitable[Sequence[LogEntry] | Trimmed]]
 """Reads entries from a position on."""
 
 
-def first_needed(state: ClusterState) -> int:
-    """Return the first position that a trim must keep, as far as this state knows.
-
-    It is that of the oldest entry whose bytes are not in the store.  Entries that the state has not
-    folded may hold bytes, too: another gateway's snapshot may cover them already.
-    """
-    first = state.objects.inlined.first_position
-    return state.position + 1 if first is None else first
-
-
 def first_needed_of(snapshot: Snapshot) -> int | None:
     """Return the position of the oldest entry whose bytes a snapshot's state needs; None for none.
 

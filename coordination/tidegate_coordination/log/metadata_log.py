@@ -46,6 +46,7 @@ class LogCapabilities:
 
     `forward_to_leader`: the log supports few writers, so gateways send proposals to one of them.
     `inline_bytes_per_second`: the bytes of small writes that it takes from all gateways; 0: none.
+    `inline_max_bytes`: of one small write; a PUT costs less than a larger one.
     `can_append`: False for a log that this gateway only reads; others append its proposals.
     """
 
@@ -54,6 +55,7 @@ class LogCapabilities:
     max_entry_bytes: int
     can_append: bool = True
     inline_bytes_per_second: int = 0
+    inline_max_bytes: int = 256 << 10
 
     def check_append(self, position: int, payload: bytes) -> None:
         """Raises LogMisuse if the payload is over `max_entry_bytes`, or the position is below 1."""

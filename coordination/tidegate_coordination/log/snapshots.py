@@ -245,19 +245,24 @@ async def save_verified(
     return found
 
 
+def _nothing(_snapshot: Snapshot) -> None:
+    """Return that a snapshot needs no entry below it."""
+
+
 async def trim_below_verified(
     log: MetadataLog,
     *,
     keep_entries: int = 0,
-    keep_from: Callable[[], int] | None = None,
+    needed_of: Callable[[Snapshot], int | None] = _nothing,
     may_go_on: Callable[[], bool] = _always,
 ) -> int:
     """Trim the entries that the newest snapshot covers, except the last few; the snapshot is read
     back first.
 
-    `keep_entries` spares replicas that lag a little from loading the snapshot. `keep_from` returns
-    the first position that must stay in any case (`first_needed` of inlined_bodies.py); no other
-    task runs between its answer and the call of the log. `may_go_on`: see save_verified().
+    `keep_entries` spares replicas that lag a little from loading the snapshot. `needed_of` returns
+    the first position that a snapshot needs beside itself (`first_needed_of` of inlined_bodies.py),
+    also if no replica needs it now: a restore may begin with the snapshot. `may_go_on`: see
+    save_verified().
 
     Returns:
         The first position kept.
@@ -279,8 +284,9 @@ async def trim_below_verified(
             raise LogCorrupt(f"the log begins after its snapshot at {snapshot.position}")
         snapshot = newer
     first_kept = max(FIRST_POSITION, snapshot.position + 1 - keep_entries)
+    needed = needed_of(snapshot)
+    if needed is not None:
+        first_kept = min(first_kept, needed)
     _expect_not_moved(may_go_on)
-    if keep_from is not None:
-        first_kept = min(first_kept, keep_from())
     await log.trim(first_kept)
     return first_kept

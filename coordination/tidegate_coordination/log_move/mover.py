@@ -188,8 +188,7 @@ class LogMover:
         raise MoveRefused(
             f"{len(inlined)} small writes are in this log only, and the gateways did not move them"
             f" to the object store in {self._plan.ready_seconds:g} s: see that gateways run and"
-            " reach the store, then move the log (those of ended gateways are moved, too, by the"
-            " gateway that runs the housekeeper)"
+            " reach the store, then move the log (they move those of ended gateways, too)"
         )
 
     async def _begin(self) -> None:

@@ -48,7 +48,9 @@ def test_serve_says_where_records_and_log_are_and_shows_no_secret() -> None:
 
 
 def test_the_cost_of_small_writes_is_named_where_requests_cost_money() -> None:
-    on_s3 = {"object_store": "s3://b/p", "metadata_log": "sqlite:log.db"}
+    stores = {"object_store": "s3://b/p", "metadata_log": "sqlite:log.db"}
+    assert not write_pace(running(**stores).settings)
+    on_s3 = {**stores, "wal_inline_max_bytes": "0"}
     text = banner(running(**on_s3), keeps_data=True)
     assert "take some 125 ms each: small objects are limited to 8 PUTs a second" in text
     assert "wal.put.budget.per.second, 0 for no limit" in text

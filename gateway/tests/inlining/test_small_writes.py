@@ -13,17 +13,22 @@ from tests.rules.test_wal_rules import World, batch, commit_of
 from tests.worlds.wire_client import WireWorld, records_batch, wire_world
 from tidegate_coordination.coordinator.coordinator import CoordinatorUnavailable
 from tidegate_coordination.events.cluster import Endpoint, GatewayExpired, GatewayRegistered
-from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.logs.memory import WITH_SMALL_WRITES, MemoryLog
+from tidegate_coordination.object_names.keys import object_key
 from tidegate_coordination.rules.records import inlining
 from tidegate_coordination.state.records.inlined import InlinedObjects
 from tidegate_coordination.state.records.objects import WalName
 from tidegate_gateway.inlining.moving import Waits, due, due_of_others
+from tidegate_gateway.tools.inspection import look_at, scan
+from tidegate_gateway.tools.object_sources import inlined_object
 from tidegate_gateway.upkeep.key_taken import KeyTaken
 from tidegate_protocol.messages import delete_topics as dt
 from tidegate_storage.stores.memory_store import MemoryObjectStore
 from tidegate_storage.stores.object_store import Buffer, ObjectExists
 
-ON = {"wal.inline.max.bytes": "65536"}
+
+def small_log() -> MemoryLog:
+    return MemoryLog(WITH_SMALL_WRITES)
 
 
 class SlowStore(MemoryObjectStore):
@@ -55,7 +60,7 @@ async def fill(world: WireWorld, count: int) -> list[bytes]:
 
 async def test_a_small_write_waits_for_no_put(autojump_clock: MockClock) -> None:
     store = SlowStore()
-    async with wire_world(ON, store=store) as world:
+    async with wire_world(store=store, log=small_log()) as world:
         await world.create_topic("t", 1)
         began = trio.current_time()
         values = await fill(world, 20)
@@ -67,7 +72,7 @@ async def test_a_small_write_waits_for_no_put(autojump_clock: MockClock) -> None
 
 async def test_small_writes_are_moved_in_one_object(autojump_clock: MockClock) -> None:
     store = SlowStore()
-    async with wire_world(ON, store=store) as world:
+    async with wire_world(store=store, log=small_log()) as world:
         await world.create_topic("t", 1)
         values = await fill(world, 20)
         await trio.sleep(15)
@@ -84,24 +89,24 @@ async def test_small_writes_are_moved_in_one_object(autojump_clock: MockClock) -
 async def test_a_gateway_that_starts_reads_them_from_the_log(
     autojump_clock: MockClock, has_snapshot: bool
 ) -> None:
-    store, log = SlowStore(), MemoryLog()
-    async with wire_world(ON, store=store, log=log) as world:
+    store, log = SlowStore(), small_log()
+    async with wire_world(store=store, log=log) as world:
         await world.create_topic("t", 1)
         values = await fill(world, 5)
         if has_snapshot:
             await world.gateway.keepers.housekeeper.take_snapshot()
-    async with wire_world(ON, store=store, log=log) as world:
+    async with wire_world(store=store, log=log) as world:
         assert inlined(world)
         assert await world.connect().fetch_values("t", 0, 0) == values
         assert not store.puts
 
 
 async def test_the_writes_of_an_ended_gateway_are_moved(autojump_clock: MockClock) -> None:
-    store, log = SlowStore(), MemoryLog()
-    async with wire_world(ON, store=store, log=log) as world:
+    store, log = SlowStore(), small_log()
+    async with wire_world(store=store, log=log) as world:
         await world.create_topic("t", 1)
         values = await fill(world, 5)
-    async with wire_world({}, store=store, log=log) as world:
+    async with wire_world({"wal.inline.max.bytes": "0"}, store=store, log=log) as world:
         await trio.sleep(600)
         assert not inlined(world)
         assert await world.connect().fetch_values("t", 0, 0) == values
@@ -110,7 +115,7 @@ async def test_the_writes_of_an_ended_gateway_are_moved(autojump_clock: MockCloc
 async def test_large_and_small_writes_keep_their_order(autojump_clock: MockClock) -> None:
     store = SlowStore()
     values = [b"%d" % each * (80_000 if each % 3 == 0 else 1) for each in range(12)]
-    async with wire_world(ON, store=store) as world:
+    async with wire_world(store=store, log=small_log()) as world:
         await world.create_topic("t", 1)
 
         async def write(value: bytes) -> None:
@@ -125,6 +130,45 @@ async def test_large_and_small_writes_keep_their_order(autojump_clock: MockClock
         assert store.puts
 
 
+async def test_a_gateway_that_stops_moves_its_objects(autojump_clock: MockClock) -> None:
+    store, log = SlowStore(), small_log()
+    async with wire_world(store=store, log=log) as world:
+        await world.create_topic("t", 1)
+        values = await fill(world, 3)
+        await world.gateway.drain()
+        assert (len(store.puts), len(inlined(world))) == (1, 0)
+    async with wire_world(store=store, log=log) as world:
+        assert await world.connect().fetch_values("t", 0, 0) == values
+
+
+async def test_objects_that_cannot_be_moved_hold_up_no_others(autojump_clock: MockClock) -> None:
+    store, log = SlowStore(), small_log()
+    async with wire_world(store=store, log=log) as world:
+        await world.create_topic("t", 1)
+        await fill(world, 1)
+    async with wire_world(store=store, log=log, node_id=2) as world:
+        [damaged] = inlined(world)
+        inlined(world).fill(damaged, b"damaged")
+        answer = await world.connect().produce("t", 0, records_batch(b"1"))
+        assert (answer.error_code, answer.base_offset) == (0, 1)
+        await trio.sleep(15)
+        assert (len(store.puts), [*inlined(world)]) == (1, [damaged])
+
+
+async def test_inspect_shows_an_object_of_the_log(autojump_clock: MockClock) -> None:
+    async with wire_world(store=SlowStore(), log=small_log()) as world:
+        await world.create_topic("t", 1)
+        await fill(world, 2)
+        state = world.gateway.coordinator.state
+        keys = [object_key(state, state.objects.name(each)) for each in inlined(world)]
+        source = inlined_object(state, keys[1])
+        assert source is not None
+        frame = await look_at(source)
+        found = [await scan(source, each, lambda _: None) for each in frame.stretches]
+        assert [(each.batches, each.problems) for each in found] == [(1, [])]
+        assert inlined_object(state, f"{keys[1]}0") is None
+
+
 @pytest.fixture
 def refusing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log takes none, though the writer has seen that it would."""
@@ -134,7 +178,7 @@ def refusing(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("refusing")
 async def test_what_the_log_does_not_take_is_stored(autojump_clock: MockClock) -> None:
     store = SlowStore()
-    async with wire_world(ON, store=store) as world:
+    async with wire_world(store=store, log=small_log()) as world:
         await world.create_topic("t", 1)
         values = await fill(world, 3)
         assert len(store.puts) == 3
@@ -144,7 +188,7 @@ async def test_what_the_log_does_not_take_is_stored(autojump_clock: MockClock) -
 
 async def test_the_records_of_a_deleted_topic_are_not_moved(autojump_clock: MockClock) -> None:
     store = SlowStore()
-    async with wire_world(ON, store=store) as world:
+    async with wire_world(store=store, log=small_log()) as world:
         await world.create_topic("t", 1)
         await fill(world, 3)
         request = dt.DeleteTopicsRequest([dt.DeleteTopicState("t")], timeout_ms=1000)
@@ -158,7 +202,7 @@ async def test_a_move_whose_outcome_is_unknown_is_proposed_again(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = SlowStore()
-    async with wire_world(ON, store=store) as world:
+    async with wire_world(store=store, log=small_log()) as world:
         await world.create_topic("t", 1)
         values = await fill(world, 3)
         coordinator = world.gateway.coordinator
@@ -172,7 +216,7 @@ async def test_a_move_whose_outcome_is_unknown_is_proposed_again(
             return await propose(proposal)
 
         monkeypatch.setattr(coordinator, "propose", silent_once)
-        await trio.sleep(15)
+        await trio.sleep(20)
         assert (len(asked), len(store.puts)) == (2, 1)
         assert asked[0] == asked[1]
         assert not inlined(world)
@@ -193,7 +237,7 @@ async def test_a_gateway_whose_key_is_taken_stops(autojump_clock: MockClock) -> 
     store = TakenStore()
 
     async def write_and_wait() -> None:
-        async with wire_world(ON, store=store) as world:
+        async with wire_world(store=store, log=small_log()) as world:
             await world.create_topic("t", 1)
             await fill(world, 3)
             await trio.sleep_forever()
@@ -227,7 +271,7 @@ def first_turns(world: World) -> dict[int, int]:
     for second in range(0, 200, 10):
         for me, each in waits.items():
             seconds = each.look(world.state.objects, float(second))
-            if due(world.state, me, seconds) or due_of_others(world.state, me, seconds):
+            if due(world.state, me, seconds) or any(due_of_others(world.state, me, seconds)):
                 found.setdefault(me, second)
     return found
 

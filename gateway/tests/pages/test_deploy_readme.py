@@ -161,10 +161,10 @@ def run(place: Place, command: str) -> str | None:
 
 
 def write_a_record(place: Place) -> None:
-    """Write a record, since some metrics appear only after a gateway has stored an object."""
+    """Write a large record, since some metrics appear only after a gateway has stored an object."""
     servers = place.renamed["gw-a.example:9092"]
     producer = Producer({"bootstrap.servers": servers, "client.id": f"zone={ZONES[0]}"})
-    producer.produce("orders", "hello")
+    producer.produce("orders", bytes(100_000))
     assert producer.flush(PATIENCE_SECONDS) == 0
 
 

@@ -118,6 +118,9 @@ def _causes(report: Report) -> list[str]:
         size = _size(sum(sizes.values())) if sizes is not None else ""
         money = report["money"][f"{kind} requests"]
         rows.append([f"{kind} requests", f"{count:,}", size, _money(money)])
+    if report["inlined"]["objects"]:
+        objects, size_bytes = report["inlined"]["objects"], report["inlined"]["bytes"]
+        rows.append(["in the log, not stored", f"{objects:,}", _size(size_bytes), ""])
     for cause, size in (
         ("storage", report["kept_bytes"]),
         ("bytes across zones", report["crossed_bytes"]),

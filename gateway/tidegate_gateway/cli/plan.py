@@ -57,8 +57,9 @@ def text_of(made: Plan, prices: Prices) -> str:
     notes = [
         f"Prices of {printable(prices.region)}, {printable(prices.date)}; CPU and requests of the"
         f" bench of {INGEST_MEASURED} and {MERGE_MEASURED} (docs/performance.md). A gateway uses"
-        f" {USED_SHARE:.0%} of its core, also without one zone. Not in it: the metadata log, reads"
-        " far from the tail, and load balancers.",
+        f" {USED_SHARE:.0%} of its core, also without one zone. Small writes travel in a log on"
+        " PostgreSQL or SQLite (wal.inline.max.bytes). Not in it: the database, reads far from the"
+        " tail, and load balancers.",
     ]
     if made.crossing:
         notes.append(

@@ -179,6 +179,9 @@ class CostLedger:
         self._now_ms = now_ms
         self._name_of = name_of
         self._log = LogRequests(log_requests)
+        self.inlined: Callable[[], tuple[int, int]] = lambda: (0, 0)
+        """Returns how many objects went into the metadata log so far, and their bytes."""
+        self._inlined_before = (0, 0)
         self._owing: dict[Payer, None] = {}  # ordered, so that the sums are repeatable
         self._open = self._opened(now_ms())
 
@@ -254,6 +257,7 @@ class CostLedger:
     def take(self) -> CostSums:
         """End the interval: return its sums, and begin the next one."""
         taken = self._closed()
+        self._inlined_before = self.inlined()
         self._open = self._opened(taken.end_ms)
         return taken
 
@@ -262,6 +266,7 @@ class CostLedger:
             self.settle(payer)
         open_ = self._open
         self._log.book(open_.asked)
+        inlined_objects, inlined_bytes = self.inlined()
         clients = open_.clients.uses(open_.totals)
         for name, size_bytes in open_.crossed.items():
             clients.setdefault(name, Use()).crossed_bytes += size_bytes
@@ -274,6 +279,8 @@ class CostLedger:
             stored_bytes=dict(open_.asked.stored_bytes),
             got_bytes=dict(open_.asked.got_bytes),
             batches=open_.batches,
+            inlined_objects=inlined_objects - self._inlined_before[0],
+            inlined_bytes=inlined_bytes - self._inlined_before[1],
             topics=open_.topics.uses(open_.totals),
             clients=clients,
         )

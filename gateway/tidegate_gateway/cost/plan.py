@@ -33,6 +33,10 @@ USED_SHARE: Final = 0.6
 """The share of a core that a gateway should use, so that latency stays low and a peak fits."""
 BUDGET: Final = 8.0
 """PUTs of small objects a second and gateway: the default of wal.put.budget.per.second."""
+INLINED_BYTES_PER_SECOND: Final = 4 << 20
+"""Of small writes, that PostgreSQL or SQLite take from all gateways."""
+_MOVES_PER_GIB: Final = 256
+_MOVE_SECONDS: Final = 10.0
 
 
 _FIGURES: Final = {
@@ -81,9 +85,7 @@ def plan(load: Load, prices: Prices) -> Plan:
     busy = (load.write_mb * ingest.cpu_ms_per_mb + load.read_mb * TAIL_READERS.cpu_ms_per_mb) / 1000
     gateways = _gateways(busy, load.zones)
     gib = load.write_mb * MB / _GIB
-    # At a low load each gateway stores as many small objects as its budget allows.
-    small = BUDGET * gateways if load.write_mb else 0.0
-    puts = max(gib * ingest.puts_per_gib, small)
+    puts = _puts_of_records(load, gib, ingest, gateways)
     # A gateway has the records of its own objects in memory.  Each other zone reads each object
     # once.
     gets = puts * (load.zones - 1) if load.read_mb else 0.0
@@ -91,6 +93,7 @@ def plan(load: Load, prices: Prices) -> Plan:
     pipeline = load.write_mb * MB / _MIB / MERGE.mib_per_core_second
     stored_gb = load.write_mb * MB * load.retention_days * 86_400 / GB
     elsewhere = (load.zones - 1) / load.zones
+    log_bytes = _bytes_of_log(load, gateways, elsewhere)
     crossed_bytes = (load.write_mb + load.read_mb) * MB * elsewhere * _MONTH_SECONDS
     asked = {"put all": puts + merge_puts, "get all": gets + merge_gets}
     a_month = {kind: round(count * _MONTH_SECONDS) for kind, count in asked.items()}
@@ -106,10 +109,41 @@ def plan(load: Load, prices: Prices) -> Plan:
             "put requests": prices.of_requests({"put all": a_month["put all"]}),
             "get requests": prices.of_requests({"get all": a_month["get all"]}),
             "storage": stored_gb * prices.gigabytes.month,
+            **(
+                {"small writes in the log, across zones": prices.of_crossed(round(log_bytes))}
+                if log_bytes
+                else {}
+            ),
             "cores": (gateways + ceil(pipeline)) * prices.machines.core_month,
         },
         prices.of_crossed(round(crossed_bytes)),
     )
+
+
+def _puts_of_records(load: Load, gib: float, ingest: Ingest, gateways: int) -> float:
+    """Return the PUTs of WAL objects a second."""
+    if not load.write_mb:
+        return 0.0
+    if _is_inlined(load):
+        # The records travel in the metadata log.  Each gateway stores many of them in one object.
+        return max(gib * _MOVES_PER_GIB, gateways / _MOVE_SECONDS)
+    # At a low load each gateway stores as many small objects as its budget allows.
+    return max(gib * ingest.puts_per_gib, BUDGET * gateways)
+
+
+def _is_inlined(load: Load) -> bool:
+    is_small = load.write_mb * MB <= INLINED_BYTES_PER_SECOND
+    return is_small and load.batches is not Batches.LARGE
+
+
+def _bytes_of_log(load: Load, gateways: int, elsewhere: float) -> float:
+    """Return the bytes of records that a month's log entries carry across zones.
+
+    They go to the database, which is in one zone, and from there to every gateway.
+    """
+    if not _is_inlined(load):
+        return 0.0
+    return load.write_mb * MB * (1 + gateways) * elsewhere * _MONTH_SECONDS
 
 
 def ingest_of(batches: Batches, partitions: int) -> Ingest:

@@ -45,6 +45,7 @@ def cost_report(
         "requests": dict(sorted(sums.requests.items())),
         "stored_bytes": sums.stored_bytes,
         "got_bytes": sums.got_bytes,
+        "inlined": {"objects": sums.inlined_objects, "bytes": sums.inlined_bytes},
         "crossed_bytes": sums.crossed_bytes,
         "kept_bytes": sum(kept.values()),
         "pipeline": {

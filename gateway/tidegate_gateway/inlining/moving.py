@@ -33,8 +33,11 @@ ENOUGH_BYTES: Final = 4 << 20
 MAX_OBJECTS: Final = 1_000
 """Of one move, which is planned in one step of the loop."""
 LATE_SECONDS: Final = 60.0
-"""After this time another gateway moves an object, and after each further time the next one."""
-BYTES_PER_RUN: Final = 64
+"""After this time another gateway moves an object, and after each further time the next one.
+
+While the log is moved, which waits for this, they follow after MOVE_SECONDS.
+"""
+BYTES_PER_RUN: Final = 80
 """The most bytes that a moved run takes in the log entry."""
 _NEVER_JOINED: Final = RUN_LOG_APPEND_TIME | RUN_FINAL
 
@@ -91,29 +94,31 @@ def due(state: ClusterState, incarnation: int, waits: Mapping[int, float]) -> li
     if incarnation not in waits:
         return []
     inlined = state.objects.inlined
-    ours, are_enough = _first_of(state, incarnation)
+    ours, are_enough = first_of(state, incarnation)
     must = state.log_moves.present is not None or inlined.held_bytes * 2 >= MAX_UNMOVED_BYTES
     return ours if are_enough or must or waits[incarnation] >= MOVE_SECONDS else []
 
 
-def due_of_others(state: ClusterState, incarnation: int, waits: Mapping[int, float]) -> list[int]:
-    """Return the numbers of inlined objects that a gateway should move for another one.
+def due_of_others(
+    state: ClusterState, incarnation: int, waits: Mapping[int, float]
+) -> Iterator[tuple[int, list[int]]]:
+    """Yield other authors, and the numbers of inlined objects that a gateway should move for them.
 
-    The other one has ended, or does not reach the store.  One gateway after the other tries.
+    The author has ended, or does not reach the store.  One gateway after the other tries.
     """
     live = state.gateways.live
+    turn_seconds = LATE_SECONDS if state.log_moves.present is None else MOVE_SECONDS
     serving = [each.incarnation for each in state.gateways.serving()]
     for author, seconds in waits.items():
         others = [each for each in serving if each != author]
         if author == incarnation or incarnation not in others:
             continue
         gateways_before = (others.index(incarnation) - author) % len(others)
-        if seconds >= LATE_SECONDS * (gateways_before + (author in live)):
-            return _first_of(state, author)[0]
-    return []
+        if seconds >= turn_seconds * (gateways_before + (author in live)):
+            yield author, first_of(state, author)[0]
 
 
-def _first_of(state: ClusterState, author: int) -> tuple[list[int], bool]:
+def first_of(state: ClusterState, author: int) -> tuple[list[int], bool]:
     """Return the oldest objects of an incarnation, and whether they are enough for one move."""
     found: list[int] = []
     size_bytes = 0

@@ -55,8 +55,8 @@ def write_parts(
 
     lane = InlineLane(
         ground.settings.int("wal.inline.max.bytes"),
-        lambda: coordinator.inline_bytes_per_second,
-        lambda: coordinator.state,
+        lambda: coordinator.log_capabilities,
+        coordinator.state,
     )
     writer = WalWriter(
         store,
@@ -73,6 +73,8 @@ def write_parts(
         way=reads.store_way,
     )
     writer.lane = lane if lane.is_on else None
+    counters = writer.counters
+    ledger.inlined = lambda: (counters.inlined_objects, counters.inlined_bytes)
     mover = InlineMover(
         coordinator,
         writer.puts,
@@ -80,6 +82,7 @@ def write_parts(
         next_identity=writer.next_identity,
         key_of=key_of,
         on_stored=reads.reader.adopt,
+        on_batches=ledger.wrote_batches,
         put_seconds=ground.settings.int("wal.put.timeout.ms") / 1000,
     )
     proof = StoreProof(store, coordinator, writer.next_identity, key_of)
@@ -91,7 +94,7 @@ def write_parts(
         Task("watch the way to the object store", watch.run),
     )
     feature = Feature("writes", tasks=tasks, metrics=partial(write_metrics, writer, pool))
-    inlining = small_writes(coordinator.state, mover, writer.counters)
+    inlining = small_writes(coordinator.state, mover, counters)
     features = (feature, inlining)
     return WriteParts(flusher, deadlines, inflow, pool, writer, mover, watch, features)
 

@@ -22,6 +22,7 @@ class CommitOrder:
 
     objects: those that are not handed on yet, in the order of sealing.
     store: begins the PUT of an object that was to travel in the log.
+    inlining: the object that travels in the log, until the log has answered.
     """
 
     def __init__(
@@ -31,12 +32,7 @@ class CommitOrder:
         self._way = way
         self._store = store
         self.objects = deque[SealedObject]()
-        self._inlining: SealedObject | None = None
-
-    @property
-    def is_inlining(self) -> bool:
-        """Return whether the log has to answer for an object that travels in it."""
-        return self._inlining is not None
+        self.inlining: SealedObject | None = None
 
     @property
     def are_inlined(self) -> bool:
@@ -59,12 +55,12 @@ class CommitOrder:
                 continue
             instead = None
             if sealed.is_inlined:
-                self._inlining = sealed
+                self.inlining = sealed
                 instead = partial(self._store_instead, sealed)
             self._commits.commit(sealed.wal, sealed.key, sealed.mirrored, sealed.times, instead)
 
     def _is_next(self, sealed: SealedObject) -> bool:
-        if self._inlining is not None:
+        if self.inlining is not None:
             return False
         return sealed.given_up or (sealed.stored_at >= 0 and not self._way.holds_commits)
 
@@ -72,13 +68,13 @@ class CommitOrder:
         """Note that an object was settled, or that its outcome is unknown; return whether it
         travelled in the log, so that later objects may follow.
         """
-        if self._inlining is None or self._inlining.wal is not wal:
+        if self.inlining is None or self.inlining.wal is not wal:
             return False
-        self._inlining = None
+        self.inlining = None
         return True
 
     def _store_instead(self, sealed: SealedObject) -> None:
-        self._inlining = None
+        self.inlining = None
         sealed.is_inlined, sealed.stored_at = False, -1.0
         self.objects.appendleft(sealed)
         self._store(sealed)

@@ -8,46 +8,61 @@ max_object_bytes if that is more.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf
+from typing import Final
 
+from tidegate_coordination.log.metadata_log import LogCapabilities
 from tidegate_coordination.rules.records.inlining import may_inline
 from tidegate_coordination.state.cluster import ClusterState
 
+LOOK_SECONDS: Final = 1.0
 
-@dataclass(slots=True)
+
 class InlineLane:
     """See the module's head.
 
-    max_object_bytes: of the batches of an object in the log; 0: none travels there.
-    bytes_per_second: returns the bytes that the present log takes from all gateways.
+    Args:
+      max_object_bytes: of the batches of an object in the log; 0: none travels there.
+      capabilities: returns those of the present log; asked once a second.
     """
 
-    max_object_bytes: int
-    bytes_per_second: Callable[[], int]
-    state_of: Callable[[], ClusterState]
-    _left: float = inf
-    _counted_at: float = 0.0
-
-    @property
-    def is_on(self) -> bool:
-        """Return whether the settings let objects travel in the log."""
-        return self.max_object_bytes > 0
+    def __init__(
+        self,
+        max_object_bytes: int,
+        capabilities: Callable[[], LogCapabilities],
+        state: ClusterState,
+    ) -> None:
+        self.is_on = max_object_bytes > 0
+        self._max_object_bytes = max_object_bytes
+        self._capabilities = capabilities
+        self._state = state
+        self._looked_at = -inf
+        self._largest = 0
+        self._share = 0.0
+        self._left = inf
+        self._counted_at = 0.0
 
     def takes(self, size_bytes: int, now: float) -> bool:
         """Return whether the log takes an object of that size now."""
-        if not 0 < size_bytes <= self.max_object_bytes:
+        if now - self._looked_at >= LOOK_SECONDS:
+            self._look(now)
+        if not 0 < size_bytes <= self._largest:
             return False
-        self._fill(now)
-        return size_bytes <= self._left and may_inline(self.state_of(), size_bytes)
+        # If a share is smaller than an object, the gateway saves the shares of some seconds.
+        most = max(self._share, self._largest)
+        self._left = min(most, self._left + (now - self._counted_at) * self._share)
+        self._counted_at = now
+        return size_bytes <= self._left and may_inline(self._state, size_bytes)
 
     def took(self, size_bytes: int) -> None:
         """Note that an object goes into the log."""
         self._left -= size_bytes
 
-    def _fill(self, now: float) -> None:
-        share = self.bytes_per_second() / max(1, len(self.state_of().gateways.live))
-        # If a share is smaller than an object, the gateway saves the shares of some seconds.
-        most = max(share, self.max_object_bytes) if share else 0.0
-        self._left = min(most, self._left + (now - self._counted_at) * share)
-        self._counted_at = now
+    def _look(self, now: float) -> None:
+        """Note what the log takes, and this gateway's share of it."""
+        self._looked_at = now
+        has = self._capabilities()
+        self._share = has.inline_bytes_per_second / max(1, len(self._state.gateways.live))
+        # Other proposals need room in the entry, too.
+        largest = min(self._max_object_bytes, has.inline_max_bytes, has.max_entry_bytes // 4)
+        self._largest = largest if self._share else 0

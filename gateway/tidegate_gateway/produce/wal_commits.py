@@ -206,8 +206,6 @@ class WalCommits:
                 CommitInlined.of(proposal, bytes(wal.body)), deliver, fail
             )
         self._counters.left_batches += len(left)
-        self._counters.objects += 1
-        self._counters.bytes += len(wal.body)
         self._counters.batches += len(wal.batches)
         self._coordinator.submit(proposal, deliver, fail)
 

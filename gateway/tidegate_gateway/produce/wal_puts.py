@@ -65,8 +65,12 @@ class WalPuts:
                 # that the objects are equal.
                 with trio.move_on_after(self._attempt_seconds):
                     await put_idempotent(self._store, key, body)
-                    self._counters.times.puts.add(trio.current_time() - began)
-                    self._way.puts.succeeded(trio.current_time())
+                    now, counters = trio.current_time(), self._counters
+                    counters.objects += 1
+                    counters.bytes += len(body)
+                    counters.stored_at = now
+                    counters.times.puts.add(now - began)
+                    self._way.puts.succeeded(now)
                     return
                 self._counters.put_retries += 1
                 self._way.puts.failed(began, "no answer")

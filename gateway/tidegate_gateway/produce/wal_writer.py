@@ -88,6 +88,7 @@ class WalWriter:
         self._upkeep = upkeep or Upkeep()
         self.way = way or StoreWay()
         self.lane: InlineLane | None = None  # None: no object travels in the log
+        self._goes_into_log = False  # as _pause_seconds() decided for the seal that follows
         self._nursery: trio.Nursery | None = None
         self._coordinator = coordinator
         self._settings = settings
@@ -136,11 +137,14 @@ class WalWriter:
     @property
     def has_room(self) -> bool:
         """Return whether append() may be called."""
-        return not self._is_full()
+        return (
+            self._open.size_bytes < self._settings.max_object_bytes
+            and self._open.batch_count < self._max_batches
+        )
 
     async def wait_for_room(self) -> None:
         """Wait until append() may be called."""
-        while self._is_full():
+        while not self.has_room:
             await self._room.wait()
 
     def append(
@@ -167,7 +171,7 @@ class WalWriter:
             header.max_timestamp,
             appended(header, token, flags),
         )
-        enough = self._open.size_bytes >= self._wake_at_bytes or self._is_full()
+        enough = self._open.size_bytes >= self._wake_at_bytes or not self.has_room
         if enough and not self._work.is_set():
             self._work.set()
 
@@ -189,7 +193,7 @@ class WalWriter:
         self._open.append(topic_id, partition, batch, facts[0], facts[1], (facts, token))
         self._mirrored.append(token)
         self.wrote(LINKS, len(batch))
-        enough = self._open.size_bytes >= self._wake_at_bytes or self._is_full()
+        enough = self._open.size_bytes >= self._wake_at_bytes or not self.has_room
         if enough and not self._work.is_set():
             self._work.set()
 
@@ -205,12 +209,6 @@ class WalWriter:
     def wrote(self, client_id: str, size_bytes: int) -> None:
         """Note the client of appended bytes, who pays for its share of the open object."""
         self._clients[client_id] = self._clients.get(client_id, 0) + size_bytes
-
-    def _is_full(self) -> bool:
-        return (
-            self._open.size_bytes >= self._settings.max_object_bytes
-            or self._open.batch_count >= self._max_batches
-        )
 
     # -- sealing ----------------------------------------------------------------------------------
 
@@ -280,24 +278,20 @@ class WalWriter:
         )
 
     def _pause_seconds(self) -> float:
-        if self._is_full():
-            return 0.0
-        if self.lane is not None and self._may_inline(self.lane):
-            return ENTRY_SECONDS if self._order.is_inlining else 0.0
-        return self._pace.pause_seconds(
-            self._open.size_bytes, trio.current_time(), is_alone=not self._unsettled
-        )
-
-    def _may_inline(self, lane: InlineLane) -> bool:
-        """Return whether the open object can go into the log: no other kind is under way."""
-        way = self.way
-        return (
-            not self._uploading
-            and not self._mirrored
+        lane, size_bytes, now = self.lane, self._open.size_bytes, trio.current_time()
+        # Only if no object of the other kind is under way, so that none is overtaken.
+        self._goes_into_log = (
+            lane is not None
+            and not (self._uploading or self._mirrored)
+            and lane.takes(size_bytes, now)
             and self._order.are_inlined
-            and not (way.is_cut_off or way.holds_commits)
-            and lane.takes(self._open.size_bytes, trio.current_time())
+            and not (self.way.is_cut_off or self.way.holds_commits)
         )
+        if self._goes_into_log:
+            return ENTRY_SECONDS if self._order.inlining is not None else 0.0
+        if not self.has_room:
+            return 0.0
+        return self._pace.pause_seconds(size_bytes, now, is_alone=not self._unsettled)
 
     def next_identity(self) -> WalIdentity:
         """Take the next WAL id."""
@@ -309,7 +303,7 @@ class WalWriter:
         identity = self.next_identity()
         self._unsettled.add(identity.counter)
         times, began = self.counters.times, trio.current_time()
-        is_inlined = self.lane is not None and self._may_inline(self.lane)
+        is_inlined = self._goes_into_log
         self._pace.sealed(self._open.size_bytes, began, is_paid=not is_inlined)
         sealed = self._open.seal(identity)
         sealed_at = trio.current_time()
@@ -362,8 +356,8 @@ class WalWriter:
             with paid_by(topics, sealed.clients), sealed.putting:
                 await self.puts.put(sealed.key, sealed.wal.body)
                 self._on_batches(len(sealed.wal.batches))
-                self.counters.stored_at = sealed.stored_at = trio.current_time()
-                seconds = self.counters.stored_at - began
+                sealed.stored_at = trio.current_time()
+                seconds = sealed.stored_at - began
                 self._pace.stored(seconds)
                 self.counters.times.upload.add(sealed.stored_at - sealed.sealed_at)
                 self.counters.put_seconds += seconds
@@ -388,7 +382,7 @@ class WalWriter:
 
     def _end(self, wal: SealedWal) -> None:
         """Note that the batches of an object have outcomes, or time out later."""
-        was_inlined = self.lane is not None and self._order.ended(wal)
+        was_inlined = self._order.inlining is not None and self._order.ended(wal)
         self._unsettled.discard(wal.identity.counter)
         self._in_flight_bytes -= len(wal.body)
         if self._open.size_bytes:

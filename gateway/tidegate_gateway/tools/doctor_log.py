@@ -9,7 +9,7 @@ import trio
 
 from tidegate_coordination.coordinator.loading import check_cluster, load_state
 from tidegate_coordination.events.entries import UnreadableEntry
-from tidegate_coordination.events.metadata_versions import ReleaseTooOld
+from tidegate_coordination.events.metadata_versions import INLINED, ReleaseTooOld
 from tidegate_coordination.log.load import open_log
 from tidegate_coordination.log.metadata_log import (
     LogCorrupt,
@@ -62,6 +62,7 @@ async def check_log(
         note(Checked("metadata log", "opens", True))
         state = await _loaded(log, note)
         if state is not None:
+            note(_small_writes(log, state, settings))
             note(check_node_id(state, settings.int("node.id"), instance_key))
             note(check_settings(state, settings))
             note(_cluster(state, settings.text("cluster.id")))
@@ -73,6 +74,22 @@ async def check_log(
     finally:
         with trio.CancelScope(shield=True):
             await log.aclose()
+
+
+def _small_writes(log: MetadataLog, state: ClusterState, settings: BrokerSettings) -> Checked:
+    """Tell whether small writes travel in the log, and else why they do not."""
+    most_mib = log.capabilities.inline_bytes_per_second / (1 << 20)
+    why_not = ""
+    if not settings.int("wal.inline.max.bytes"):
+        why_not = "wal.inline.max.bytes is 0"
+    elif not most_mib:
+        why_not = "this log takes none"
+    elif state.metadata_version < INLINED:
+        why_not = f"tidegate.metadata.version is below {INLINED}"
+    if why_not:
+        return Checked("metadata log", f"small writes wait for a PUT: {why_not}", True)
+    what = f"takes small writes, {most_mib:g} MiB a second from all gateways together"
+    return Checked("metadata log", what, True)
 
 
 async def _loaded(log: MetadataLog, note: Report) -> ClusterState | None:

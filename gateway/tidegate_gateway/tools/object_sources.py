@@ -8,6 +8,8 @@ from pathlib import Path
 
 import trio
 
+from tidegate_coordination.object_names.keys import object_key
+from tidegate_coordination.state.cluster import ClusterState
 from tidegate_storage.stores.object_store import Buffer, NoSuchObject, ObjectStore, StoreUnavailable
 
 from .inspection import ByteSource
@@ -44,6 +46,33 @@ async def stored_object(store: ObjectStore, key: str) -> StoredObject:
         if after > key:
             break
     raise NoSuchObject(key)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldObject:
+    """A ByteSource of an object in memory."""
+
+    body: bytes
+
+    @property
+    def size_bytes(self) -> int:
+        """See ByteSource."""
+        return len(self.body)
+
+    async def read(self, start: int, length: int) -> Buffer:
+        """See ByteSource."""
+        await trio.lowlevel.checkpoint()
+        return memoryview(self.body)[start : start + length]
+
+
+def inlined_object(state: ClusterState, key: str) -> HeldObject | None:
+    """Return an object whose bytes are in the metadata log only; None if it is not there."""
+    objects = state.objects
+    for number in objects.inlined:
+        body = objects.inlined.body(number)
+        if body is not None and object_key(state, objects.name(number)) == key:
+            return HeldObject(body)
+    return None
 
 
 class Windowed:

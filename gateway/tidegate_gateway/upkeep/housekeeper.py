@@ -24,7 +24,7 @@ import trio
 
 from tidegate_coordination.configs.topic_settings import TopicSettings
 from tidegate_coordination.coordinator.coordinator import Coordinator
-from tidegate_coordination.log.inlined_bodies import first_needed
+from tidegate_coordination.log.inlined_bodies import first_needed_of
 from tidegate_coordination.log.metadata_log import FIRST_POSITION, LogCorrupt, MetadataLog, Trimmed
 from tidegate_coordination.log.snapshots import encode_state, save_verified, trim_below_verified
 from tidegate_coordination.object_names.keys import object_key
@@ -47,6 +47,7 @@ from tidegate_coordination.state.topics import Topic
 from tidegate_storage.stores.object_store import ObjectStore
 
 from .deletions import Deletions
+from .log_growth import LogGrowth
 from .orphans import OrphanScan
 from .upkeep import Upkeep
 
@@ -119,6 +120,7 @@ class Housekeeper:
             coordinator.state, store, check_owner=check_owner, see_copied=see_copied
         )
         self._snapshot_position = 0
+        self._growth = LogGrowth()
         self._clock_offset_ms = (wall_clock() - trio.current_time()) * 1000
         self._deletions = Deletions(self._delete)
         self.collected_objects = 0
@@ -327,10 +329,11 @@ class Housekeeper:
         state = self._coordinator.state
         objects = state.objects
         stored = [number for number in numbers if objects.inlined.was_stored(number)]
-        keys = [object_key(state, objects.name(number)) for number in stored]
-        # If the log was restored elsewhere, the new log may need objects that are dead in this log.
-        await self._check_owner()
-        await self._store.delete_many(keys)
+        if stored:
+            keys = [object_key(state, objects.name(number)) for number in stored]
+            # If the log was restored elsewhere, the new log may need objects that are dead here.
+            await self._check_owner()
+            await self._store.delete_many(keys)
         await self._coordinator.propose(ForgetObjects(tuple(numbers)))
         self.collected_objects += len(numbers)
 
@@ -358,8 +361,11 @@ class Housekeeper:
     def _snapshot_is_due(self) -> bool:
         if self._coordinator.state.log_moves.present is not None:
             return False  # the log must not be trimmed while a move copies it
-        grown = self._coordinator.state.position - self._snapshot_position
-        return grown >= self._settings.snapshot_entries
+        state = self._coordinator.state
+        self._growth.note(state.position, state.objects.inlined.added_bytes)
+        grown = state.position - self._snapshot_position
+        is_large = self._growth.is_due(self._snapshot_position)
+        return is_large or grown >= self._settings.snapshot_entries
 
     async def _take_due_snapshot(self) -> None:
         """Take a snapshot, unless the log's first position shows a recent one.
@@ -385,6 +391,6 @@ class Housekeeper:
         await save_verified(self._log, position, chunks, may_go_on=is_here)
         kept = self._settings.kept_entries
         await trim_below_verified(
-            self._log, keep_entries=kept, keep_from=partial(first_needed, state), may_go_on=is_here
+            self._log, keep_entries=kept, needed_of=first_needed_of, may_go_on=is_here
         )
         self._snapshot_position = position

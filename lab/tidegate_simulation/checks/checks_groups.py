@@ -89,15 +89,15 @@ def _possible(written: Sequence[_Commit], read: Event) -> list[int | None]:
 def generations(facts: Facts) -> Iterator[Violation]:
     """Generations rise; in each one a key has one owner; commits of former generations are refused.
 
-    A deleted group starts again.  An operation that began before the deletion belongs to the
-    deleted group.
+    A deleted group starts again, and so does one that was moved here without members.  An operation
+    that began before belongs to the former group.
     """
     gone: dict[str, int] = {}
     highest: dict[str, list[tuple[int, int]]] = defaultdict(list)
     owners: dict[tuple[str, int, int], tuple[str, str]] = {}
     for event in facts.events:
         table = event.value or {}
-        if event.f == "gone":
+        if event.f in ("gone", "begun"):
             group = table["group"]
             gone[group] = event.index
             highest.pop(group, None)

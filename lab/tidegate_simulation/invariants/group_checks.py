@@ -49,6 +49,11 @@ class GroupWatch:
         """Allow the deletion of a group from now on: a client asks for it."""
         self._asked.add(group_id)
 
+    def changes(self, event: gev.GroupChanged) -> None:
+        """Note a group that is moved here without members: its generations begin anew."""
+        if not event.generation:
+            self._note("begun", {"group": event.group_id})
+
     def before(self, state: ClusterState, event: AnyEvent, now_ms: int) -> None:
         """Judge an event before the fold."""
         if not isinstance(event, gev.OffsetsDeleted | gev.GroupDeleted):

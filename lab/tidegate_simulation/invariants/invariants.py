@@ -225,6 +225,8 @@ class StateWatch:
                 self._moved.update(self.state.link_groups.fences[event.fence].groups)
             case gev.GroupChanged() | gev.OffsetsCommitted():
                 self._group(author, event)
+                if isinstance(event, gev.GroupChanged):
+                    self._groups.changes(event)
             case _:  # GroupWatch checks deletions of groups and of their offsets
                 self._groups.before(self.state, event, self._now_ms)
 

@@ -119,7 +119,7 @@ class RestoreTrial:
             self._transactions = RestoredTransactions(self._workload, keys[0], self._rng)
             with trio.move_on_after(PATIENCE_SECONDS):
                 await self._transactions.before_the_copy()
-        if "wal.inline.max.bytes" in world.settings:
+        if world.settings["wal.inline.max.bytes"] != "0":
             await self._write_to_the_log(keys)
         state = world.watch.state
         copier = Copier(

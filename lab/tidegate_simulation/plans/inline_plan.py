@@ -14,8 +14,8 @@ COMMITTED: Final = "inlined.committed"
 MOVED: Final = "inlined.moved"
 
 
-def draw_inlining(seed: int, *, may_draw: bool) -> dict[str, str]:
-    """Return the settings of all gateways: none, or the size of objects that travel in the log."""
+def draw_inlining(seed: int) -> dict[str, str]:
+    """Return the settings of all gateways: the size of objects that travel in the log; 0: none."""
     rng = Random(f"{seed}/small writes 1")
     is_on, size_bytes = rng.random() < SHARE, rng.choice(("300", "2000", "65536"))
-    return {"wal.inline.max.bytes": size_bytes} if is_on and may_draw else {}
+    return {"wal.inline.max.bytes": size_bytes if is_on else "0"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidegate_coordination.log.metadata_log import AppendResult
-from tidegate_coordination.logs.memory import MemoryLog
+from tidegate_coordination.logs.memory import WITH_SMALL_WRITES, MemoryLog
 
 from ..invariants.invariants import StateWatch
 from ..plans.move_plan import FIRST_LOG
@@ -15,7 +15,7 @@ class WatchedLog(MemoryLog):
     """A MemoryLog that shows each entry to a watcher before any reader gets it.  url: its own."""
 
     def __init__(self, watch: StateWatch, url: str = FIRST_LOG) -> None:
-        super().__init__()
+        super().__init__(WITH_SMALL_WRITES)
         self._watch = watch
         self._url = url
 

@@ -149,6 +149,7 @@ class CostSums(msgspec.Struct, kw_only=True):
     begin_ms, end_ms: since 1970.
     requests: by kind and what they were for, as "put wal".
     stored_bytes, got_bytes: by what they were for.  batches: in the WAL objects.
+    inlined_objects, inlined_bytes: of WAL objects that went into the metadata log; none cost a PUT.
     topics, clients: see the module's head.  groups: client id -> groups in which it was seen.
     kept_bytes: of topics, at the end of the span; kept_byte_hours: over it.  Only one gateway of a
     cluster reports both.
@@ -164,6 +165,8 @@ class CostSums(msgspec.Struct, kw_only=True):
     stored_bytes: dict[str, int] = msgspec.field(default_factory=_no_counts)
     got_bytes: dict[str, int] = msgspec.field(default_factory=_no_counts)
     batches: int = 0
+    inlined_objects: int = 0
+    inlined_bytes: int = 0
     topics: dict[str, Use] = msgspec.field(default_factory=_no_uses)
     clients: dict[str, Use] = msgspec.field(default_factory=_no_uses)
     groups: dict[str, list[str]] = msgspec.field(default_factory=_no_groups)
@@ -217,6 +220,8 @@ def merged(all_sums: Iterable[CostSums]) -> CostSums:
             whole.node_id, whole.linger_ms = each.node_id, each.linger_ms
             whole.put_budget = each.put_budget
         whole.batches += each.batches
+        whole.inlined_objects += each.inlined_objects
+        whole.inlined_bytes += each.inlined_bytes
         whole.end_ms = max(whole.end_ms, each.end_ms)
     return whole
 

@@ -53,6 +53,8 @@ CAPABILITIES: Final = LogCapabilities(
     typical_append_seconds=0.02,
     max_entry_bytes=1 << 20,
     inline_bytes_per_second=256 << 10,
+    # Two write units for each further KB: from some 3 KB on, an item costs more than a PUT.
+    inline_max_bytes=2 << 10,
 )
 _APPEND_SECONDS: Final = 15.0
 _AGAIN_SECONDS: Final = 0.2

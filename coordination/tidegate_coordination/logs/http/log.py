@@ -31,6 +31,7 @@ _UPKEEP_SECONDS: Final = 120.0
 _GRACE_SECONDS: Final = 5.0
 _LOAD_ATTEMPTS: Final = 3
 _MAX_ENTRY_BYTES: Final = 64 << 20
+_INLINED: Final = "inline_bytes_per_second"
 _APPENDED: Final = {
     201: AppendResult.APPENDED,
     409: AppendResult.CONFLICT,
@@ -67,7 +68,10 @@ async def open_lanes(lanes: Lanes) -> "HttpLog":
         raise LogMisconfigured("the HTTP log does not say its capabilities: see its contract")
     if not 0 < max_entry_bytes <= _MAX_ENTRY_BYTES:
         raise LogMisconfigured(f"the HTTP log says max_entry_bytes={max_entry_bytes}")
-    return HttpLog(lanes, LogCapabilities(forward, float(seconds), max_entry_bytes))
+    # A server may leave it out.
+    inlined = whole(said, _INLINED) if _INLINED in said else 0
+    has = LogCapabilities(forward, float(seconds), max_entry_bytes, inline_bytes_per_second=inlined)
+    return HttpLog(lanes, has)
 
 
 class HttpLog:

@@ -133,6 +133,7 @@ class LogService:
                 "max_entry_bytes": has.max_entry_bytes,
                 "typical_append_seconds": has.typical_append_seconds,
                 "forward_to_leader": has.forward_to_leader,
+                "inline_bytes_per_second": has.inline_bytes_per_second,
                 "read_only": self._read_only,
             },
         )

@@ -18,9 +18,10 @@ class InlinedObjects:
     """By number of the object: the position of its entry, and its body.
 
     size_bytes: of all bodies, also of those that are not in memory.
+    added_bytes: of all bodies that this process has ever added.
     """
 
-    __slots__ = ("_bodies", "_by_author", "_dead", "_places", "size_bytes")
+    __slots__ = ("_bodies", "_by_author", "_dead", "_places", "added_bytes", "size_bytes")
 
     def __init__(self) -> None:
         self._places: dict[int, tuple[int, int, int]] = {}
@@ -28,6 +29,7 @@ class InlinedObjects:
         self._bodies: dict[int, bytes] = {}
         self._dead: set[int] = set()
         self.size_bytes = 0
+        self.added_bytes = 0
 
     def __contains__(self, number: int) -> bool:
         return number in self._places
@@ -52,6 +54,7 @@ class InlinedObjects:
         if body:
             self._place(number, position, len(body), incarnation)
             self._bodies[number] = body
+            self.added_bytes += len(body)
         else:
             self._dead.add(number)
 

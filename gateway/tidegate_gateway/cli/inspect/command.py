@@ -22,7 +22,13 @@ from tidegate_storage.stores.object_store import NoSuchObject, ObjectStore
 
 from ...refusals_to_start import sentence_of
 from ...tools.inspection import READ_BYTES, ByteSource, NotOurs, look_at, scan
-from ...tools.object_sources import StoredObject, Windowed, local_file, stored_object
+from ...tools.object_sources import (
+    StoredObject,
+    Windowed,
+    inlined_object,
+    local_file,
+    stored_object,
+)
 from ..dev.pipeline import default_store
 from ..options import DEV_DATA
 from .text import JsonPrinter, Printer, TextPrinter
@@ -73,7 +79,7 @@ def run_inspect(options: InspectOptions, *, as_json: bool) -> int:
 async def _inspect(options: InspectOptions, printer: Printer) -> int:
     """Show the object; return the number of problems."""
     state = await _state(options.log) if options.log is not None else None
-    async with _opened(options) as opened:
+    async with _opened(options, state) as opened:
         frame = await look_at(opened.source)
         known = _known(state, opened.key) if state is not None else None
         printer.frame(options.what, frame, state, known)
@@ -109,11 +115,20 @@ def _known(state: ClusterState, key: str) -> Known:
 
 
 @asynccontextmanager
-async def _opened(options: InspectOptions) -> AsyncGenerator[_Opened, None]:
-    """Open a file if it exists and no store is named; otherwise open an object of the store."""
+async def _opened(
+    options: InspectOptions, state: ClusterState | None
+) -> AsyncGenerator[_Opened, None]:
+    """Open a file if it exists and no store is named; otherwise an object of the log, or the store.
+
+    state: of the log, if it was named.
+    """
     is_in_store = options.object_store is not None or options.data is not None
     if not is_in_store and (file := local_file(Path(options.what))) is not None:
         yield _Opened(file, _key_of(file.path))
+        return
+    held = inlined_object(state, options.what) if state is not None else None
+    if held is not None:
+        yield _Opened(held, options.what)
         return
     store = _store(options)
     try:

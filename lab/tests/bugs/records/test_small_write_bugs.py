@@ -16,7 +16,6 @@ from tidegate_coordination.state.records.inlined import InlinedObjects
 from tidegate_coordination.state.records.objects import ObjectTable
 from tidegate_gateway.inlining import mover, moving
 from tidegate_gateway.inlining.mover import InlineMover
-from tidegate_gateway.produce.commit_order import CommitOrder
 from tidegate_gateway.produce.wal_puts import WalPuts
 from tidegate_gateway.upkeep import housekeeper
 from tidegate_simulation.nemesis.restore_trial import draws_restore
@@ -70,28 +69,7 @@ def names_no_source(patch: pytest.MonkeyPatch) -> None:
 
 def moves_nothing_of_the_dead(patch: pytest.MonkeyPatch) -> None:
     """The housekeeper does not move the objects of ended gateways."""
-    patch.setattr(mover, "due_of_others", lambda state: [])
-
-
-# -- what is committed ----------------------------------------------------------------------------
-
-
-def overtakes_stored_objects(patch: pytest.MonkeyPatch) -> None:
-    """An object in the log is committed before older objects, whose PUTs are under way."""
-    real: Any = CommitOrder.hand_on
-
-    def hand_on(self: Any) -> None:
-        for each in [each for each in self.objects if each.is_inlined]:
-            self.objects.remove(each)
-            self.objects.appendleft(each)
-        real(self)
-
-    patch.setattr(CommitOrder, "hand_on", hand_on)
-    patch.setattr(CommitOrder, "are_inlined", True)
-    patch.setattr(
-        "tidegate_gateway.produce.wal_writer.WalWriter._may_inline",
-        lambda self, lane: not self._mirrored and lane.takes(self._open.size_bytes, 0.0),
-    )
+    patch.setattr(mover, "due_of_others", lambda *_: iter([]))
 
 
 # -- what the log keeps ---------------------------------------------------------------------------
@@ -99,7 +77,7 @@ def overtakes_stored_objects(patch: pytest.MonkeyPatch) -> None:
 
 def trims_bytes_that_are_not_moved(patch: pytest.MonkeyPatch) -> None:
     """The log is trimmed below the newest snapshot, whatever bytes are there."""
-    patch.setattr(housekeeper, "first_needed", lambda state: state.position + 1)
+    patch.setattr(housekeeper, "first_needed_of", lambda snapshot: None)
 
 
 def forgets_places_in_snapshots(patch: pytest.MonkeyPatch) -> None:
@@ -151,7 +129,6 @@ _UNREAD = {"lost", "unseen", "left in the log"}
         (moves_what_has_changed, {in_rules("a proposal failed")}, 1),
         (joins_over_holes, {"left in the log"}, 1),
         (moves_nothing_of_the_dead, {"left in the log"}, 2),
-        (overtakes_stored_objects, {"reordered send"}, 25),
         (trims_bytes_that_are_not_moved, {"gateway died", "stuck"}, 3),
         (forgets_places_in_snapshots, {in_rules("a proposal failed"), *_UNREAD}, 3),
         (keeps_what_is_moved, {"left in the log"}, 1),
