@@ -83,6 +83,7 @@ def no_pipeline_and_full_disk() -> None:
     with small_disk(folder / "mount", DISK_MEBIBYTES) as disk:
         store = f"file:{disk / 'objects'}"
         settings = {"object.store": store, "disk.cache.dir": str(disk / "cache"), **QUICK}
+        settings["wal.inline.max.bytes"] = "0"
         with _gateway(settings) as broker, _prometheus(broker) as server:
             with _writing(broker):
                 fires(server, "TidegateNoPipeline")

@@ -36,11 +36,11 @@ def shortened(rules: str) -> str:
     """Return the rules with seconds instead of minutes, and with low bounds.
 
     Raises:
-      ValueError: the rules do not have a bound exactly once.
+      ValueError: the rules do not have a bound.
     """
     for bound, low in BOUNDS.items():
-        if rules.count(bound) != 1:
-            raise ValueError(f"the rules have {rules.count(bound)} of {bound}")
+        if bound not in rules:
+            raise ValueError(f"the rules have no {bound}")
         rules = rules.replace(bound, low)
     rules = re.sub(r"\[\d+[mh]\]", f"[{WINDOW}]", rules)
     rules = re.sub(r"offset \d+m", f"offset {WINDOW}", rules)

@@ -14,7 +14,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.worlds.app_world import PATIENCE_SECONDS, Process, serving, tidegate
 from tidegate_gateway.cli.log.repair_file import put_in_place
 
-DEV = ("dev", "--port", "0", "--admin-port", "0")
+DEV = ("dev", "--port", "0", "--admin-port", "0", "--set", "wal.inline.max.bytes=0")
+"""With this setting, all records are in the object store at once."""
 TOPIC = "greetings"
 LOG = Path("tidegate-data/metadata.db")
 STORE = "file:tidegate-data/objects"

@@ -32,7 +32,8 @@ from tidegate_pipeline.runners.java import (
 from tidegate_storage.objects.keys import OWNER_KEY
 
 JAVA_17 = "#!/bin/sh\necho 'openjdk version \"17.0.15\" 2025-04-15' >&2\n"
-DEV = ("dev", "--port", "0", "--admin-port", "0")
+DEV = ("dev", "--port", "0", "--admin-port", "0", "--set", "wal.inline.max.bytes=0")
+"""With this setting, all records are in the object store at once."""
 LOCAL = ("--runner", "local")
 AT_ONCE = ("--rest-ms", "0", "--patience-ms", "0", "--interval-seconds", "0.05")
 SPARK_SECONDS = 180.0

@@ -61,6 +61,7 @@ def test_once_obeys_a_static_compaction_lag_of_the_gateway(
     where = (
         "--set", "listeners=PLAINTEXT://127.0.0.1:0",
         "--set", "admin.listener=",
+        "--set", "wal.inline.max.bytes=0",
         "--set", f"metadata.log=sqlite:{tmp_path}/log.db",
         "--set", f"object.store=file:{tmp_path}/objects",
     )  # fmt: skip

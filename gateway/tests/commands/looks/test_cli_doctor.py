@@ -112,7 +112,8 @@ async def test_doctor_says_what_small_writes_cost() -> None:
     found: list[Checked] = []
     store = "s3://b/p?endpoint=http://127.0.0.1:1&region=r&skip_signature=true"
     settings = {"listeners": "PLAINTEXT://127.0.0.1:0", "metadata.log": "memory:"}
-    await examine(BrokerSettings(settings | {"object.store": store}), None, found.append)
+    settings |= {"object.store": store, "wal.inline.max.bytes": "0"}
+    await examine(BrokerSettings(settings), None, found.append)
     [pace] = [each for each in found if "125 ms" in each.what]
     assert (pace.area, pace.ok) == ("object store", True)
 

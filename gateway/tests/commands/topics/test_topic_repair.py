@@ -12,7 +12,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.worlds.app_world import PATIENCE_SECONDS, Process, serving, tidegate
 
-DEV = ("dev", "--port", "0", "--admin-port", "0")
+DEV = ("dev", "--port", "0", "--admin-port", "0", "--set", "wal.inline.max.bytes=0")
+"""With this setting, all records are in the object store at once."""
 LOG = "sqlite:tidegate-data/metadata.db"
 OBJECTS = Path("tidegate-data/objects")
 TOPIC = "orders"

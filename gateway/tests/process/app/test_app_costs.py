@@ -18,7 +18,8 @@ def test_sums_are_what_a_relay_counts(seaweed_s3_url: str, tmp_path: Path) -> No
     [endpoint] = parse_qs(urlsplit(url).query)["endpoint"]
     with counting_relay(endpoint) as (relayed, counts):
         through = url.replace(endpoint, relayed)
-        one = (*DEV, "--object-store", through, "--data", "one")
+        stored = ("--set", "wal.inline.max.bytes=0")
+        one = (*DEV, "--object-store", through, "--data", "one", *stored)
         for life in range(2):
             with serving(*one, cwd=tmp_path) as gateway:
                 produce(gateway.servers, f"greeting {life}")
