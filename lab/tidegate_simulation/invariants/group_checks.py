@@ -51,7 +51,7 @@ class GroupWatch:
 
     def changes(self, event: gev.GroupChanged) -> None:
         """Note a group that is moved here without members: its generations begin anew."""
-        if not event.generation:
+        if not (event.generation or event.members):
             self._note("begun", {"group": event.group_id})
 
     def before(self, state: ClusterState, event: AnyEvent, now_ms: int) -> None:
